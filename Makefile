@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify verify-full test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs test-browser test-kafka test-faults test-storm test-suites test-cluster soak fuzz fuzz-traces bench lock clean
+	docs test-browser test-everyday test-kafka test-faults test-storm test-suites test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ test-browser: setup ## Open the page of a report in a real browser
 	  echo "None of these is on PATH: $(or $(HIGHWATER_BROWSER),$(BROWSERS))." \
 	    "Install one (apt-get install chromium), or name yours in HIGHWATER_BROWSER" >&2; exit 2
 	$(BIN)/pytest -m browser tests/traces $(ARGS)
+
+test-everyday: java setup ## Play what people do to a healthy cluster: ARGS="group-deleted --keep runs" or --write
+	$(BIN)/python -m tests.kafka.everyday $(ARGS)
 
 test-kafka: java setup ## Let real Kafka judge the storage: its jars come through Maven
 	@command -v mvn > /dev/null || { echo "Maven brings the jars of Apache Kafka, and mvn is not on PATH." \

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from traces.arrow import pa
 from traces.checks.catalogue import CHECKS
-from traces.context import Clause
+from traces.context import UNDECIDED, Clause
 from traces.engines import cache
 from traces.incidents import Incident
 from traces.ingest.history import SUB_VIA, Reading
@@ -200,7 +200,8 @@ def _named(
     if row["check"] not in sound[row["run"]] or not (row["found"] or row["events"]):
         return
     clause, subject = clause_of(row["clause"])
-    verdict = {Clause.NOT: "violated", Clause.UNKNOWN: "undecided"}.get(clause, "allowed")
+    undecided = dict.fromkeys(UNDECIDED, "undecided")
+    verdict = {Clause.NOT: "violated", **undecided}.get(clause, "allowed")
     yield {
         "run": run.meta.run or run.path.name,
         "check": row["check"],

@@ -13,13 +13,16 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from traces.lives import Lives
 from traces.meta import Meta, Topic
 from traces.names import Names
 from traces.partitioners import number as partitioner_number
+from traces.sizes import Sizes
 
 Ints = NDArray[np.int64]
 UNSET = -1  # a setting that meta.json does not hold
 OFFSETS_TOPIC = "__consumer_offsets"
+MINUTE = 60_000_000_000
 
 
 class Clause(IntEnum):
@@ -41,10 +44,14 @@ class Clause(IntEnum):
     SILENCE = 14  # a member that its group may have given up
     UNACKNOWLEDGED = 15  # a share group's delivery that may be forgotten
     OFFSETS = 16  # what a group's coordinator knew may be lost with its log
+    CLOCK = 20  # a leader's clock, by which it stamps
+    OTHERS = 21  # somebody who was not recorded commits for the group, too
 
 
 # What these permit is told, and never called a violation, however strictly.
-INFORMATION = (Clause.PROGRESS, Clause.SESSION)
+INFORMATION = (Clause.PROGRESS, Clause.SESSION, Clause.CLOCK)
+# What is found is no breach and is not permitted: it may be either.
+UNDECIDED = (Clause.UNKNOWN, Clause.OTHERS)
 
 
 class Order(IntEnum):
@@ -60,7 +67,7 @@ class Order(IntEnum):
 SUBJECT_BITS = 32
 
 
-def clause(code: int, subject: Ints | np.int64) -> Ints:
+def clause(code: int, subject: Ints | np.int64 | int) -> Ints:
     """A clause and the number of the process, topic or group that it is about, in one integer."""
     return np.asarray((np.int64(code) << SUBJECT_BITS) | np.maximum(subject, 0))
 
@@ -133,7 +140,12 @@ class Context:
     delivery_limit: Setting
     share_committed_only: Setting
     late_requests: Setting  # whether a request may come again, or late, without its client's doing
+    ends_known: bool  # nobody ends a transaction but its producer
+    others: Setting  # by group: 1 where not all who commit for it were recorded
     group_log: int  # the clause by which coordinators may lose what they knew of groups
+    group_retention_ns: int = UNSET  # after so long a group without members has expired
+    lives: Lives | None = None  # when groups had members; without it, all the time
+    sizes: Sizes | None = None  # how many partitions producers knew of; without it, all
 
 
 def context(
@@ -146,6 +158,8 @@ def context(
     consumers_whole: bool = False,
     starts_known: bool = False,
     scanned: bool = True,
+    lives: Lives | None = None,
+    sizes: Sizes | None = None,
 ) -> Context:
     """Lay the configuration out by number.
 
@@ -153,7 +167,8 @@ def context(
     `senders_known` says that no producer's file, and no id in it, is missing, `readers_known` the
     same of those who read, `consumers_whole` that no file of theirs is missing or cut off,
     `starts_known` that whoever polls tells log starts, to the end, and `scanned` that the final
-    scan that `complete` promises is there.
+    scan that `complete` promises is there. `lives` tells when groups had members, and `sizes`
+    how many partitions producers knew of.
     """
     recorded = set(processing)
     producers = [meta.producer(name) for name in names.processes.names]
@@ -203,7 +218,12 @@ def context(
         delivery_limit=by_group([g and g.delivery_limit for g in share_groups]),
         share_committed_only=by_group([g and _committed_only(g.isolation) for g in share_groups]),
         late_requests=by_process([c.late_requests for c in consumers]),
+        ends_known=meta.transaction_ends != "some",
+        others=by_group([meta.committers_of(name) == "some" for name in names.groups.names]),
         group_log=_group_log(meta.internal_topics.get(OFFSETS_TOPIC, Topic())),
+        group_retention_ns=UNSET if meta.group_retention is None else meta.group_retention * MINUTE,
+        lives=lives,
+        sizes=sizes,
     )
 
 
@@ -249,6 +269,8 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         delivery_limit=same(UNSET),
         share_committed_only=same(UNSET),
         late_requests=same(0),
+        ends_known=True,
+        others=same(0),
         group_log=int(Clause.NOT),
     )
 

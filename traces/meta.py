@@ -73,6 +73,14 @@ class ShareGroup:
 
 
 @frozen
+class Group:
+    """What is known of a consumer group beyond its recorded members."""
+
+    # `some` where others than recorded processes commit for it: a tool, a member by itself.
+    committers: str | None = None
+
+
+@frozen
 class Fault:
     """What was done to the cluster or its clients on purpose, and when, if that is told."""
 
@@ -92,14 +100,23 @@ class Meta:
     producers: Mapping[str, Producer] = field(factory=dict[str, Producer])
     consumers: Mapping[str, Consumer] = field(factory=dict[str, Consumer])
     share_groups: Mapping[str, ShareGroup] = field(factory=dict[str, ShareGroup])
+    groups: Mapping[str, Group] = field(factory=dict[str, Group])
+    committers: str | None = None  # of all groups of which `groups` does not tell
+    # `some` where others than recorded producers end transactions: an operator who aborts them.
+    transaction_ends: str | None = None
     # Kafka's own topics, in which coordinators keep what they know; no clients read them here.
     internal_topics: Mapping[str, Topic] = field(factory=dict[str, Topic])
+    group_retention: int | None = None  # minutes; offsets.retention.minutes of the brokers
     faults: tuple[Fault, ...] = ()
     processes: tuple[str, ...] | None = None
 
     def producer(self, process: str) -> Producer:
         """The configuration of a process, by its name or by its name up to `#`."""
         return self.producers.get(process) or self.producers.get(stem(process)) or Producer()
+
+    def committers_of(self, group: str) -> str | None:
+        """Whether `all` who commit for a group were recorded, or `some`, as far as told."""
+        return self.groups.get(group, Group()).committers or self.committers
 
     def consumer(self, process: str) -> Consumer:
         """The configuration of a process, by its name or by its name up to `#`."""
@@ -142,11 +159,14 @@ _CONSUMER = {
     "rack": str,
     "late_requests": bool,
 }
+_WHO = ("all", "some")
 _ISOLATION = ("read_committed", "read_uncommitted")
 # A setting that is misspelt would be taken for one that permits nothing, or everything.
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "acks": ("0", "1", "all", "-1"),
     "isolation": _ISOLATION,
+    "committers": _WHO,
+    "transaction_ends": _WHO,
     "message_timestamp_type": ("CreateTime", "LogAppendTime"),
     "commit_order": ("process_then_commit", "commit_then_process", "auto", "none"),
 }
@@ -157,7 +177,10 @@ _ANY_CASE: Mapping[str, tuple[str, ...]] = {
 }
 # Several, between commas, or none: then nothing is deleted.
 _LISTS = {"cleanup_policy": ("delete", "compact")}
-_AT_LEAST = {"partitions": 1, "replication_factor": 1, "min_insync_replicas": 1, "max_in_flight": 1}
+_AT_LEAST = {
+    **{"partitions": 1, "replication_factor": 1, "min_insync_replicas": 1, "max_in_flight": 1},
+    "group_retention": 1,
+}
 # More than any topic has, and few enough to be counted one by one.
 MOST_PARTITIONS = 1_000_000
 _AT_MOST = {"partitions": MOST_PARTITIONS}
@@ -196,7 +219,11 @@ def read_meta(folder: Path) -> Meta:
         share_groups={
             n: ShareGroup(**o.some(_SHARE_GROUP)) for n, o in whole.objects("share_groups")
         },
+        groups={n: Group(**o.some({"committers": str})) for n, o in whole.objects("groups")},
+        committers=whole.get("committers", str),
+        transaction_ends=whole.get("transaction_ends", str),
         internal_topics={n: Topic(**o.some(_TOPIC)) for n, o in whole.objects("internal_topics")},
+        group_retention=whole.get("group_retention", int),
         faults=tuple(_fault(fault) for fault in cast("list[Any]", whole.get("faults", list) or [])),
         processes=_names(whole),
     )

@@ -146,4 +146,5 @@ def _in_pack(context: Context, processes: Ints, groups: Ints) -> Context:
         if isinstance(one, Setting) and field.name not in _OF_TOPICS:
             real = groups if field.name in _OF_GROUPS else processes
             changed[field.name] = Lifted(one.numbers, one.values, real)
-    return evolve(context, **changed)
+    # Whoever had members all the time is excused less: partition by partition all is asked again.
+    return evolve(context, **changed, lives=None, sizes=None)

@@ -55,6 +55,11 @@ class Op(IntEnum):
     LAST_STABLE = 35  # a poll reported this last stable offset
     DUMP_MARK = 36  # a replica knew this high watermark, which it told nobody
     DUMP_START = 37  # a replica's log starts at this offset
+    DELETE_GROUPS = 45  # an administrator deleted a group, with all its offsets
+    DELETE_OFFSETS = 46  # an administrator deleted a group's offsets of partitions
+    ALTER_OFFSETS = 47  # an administrator set a group's offsets
+    CREATE_PARTITIONS = 48  # an administrator added partitions to a topic
+    PARTITIONS = 49  # a client knew, or was told, that a topic has so many partitions
 
 
 # Rows that a call leaves behind besides those that bear its own name.
@@ -71,6 +76,7 @@ MARKS: Final = frozenset(
         Op.LAST_STABLE,
         Op.DUMP_MARK,
         Op.DUMP_START,
+        Op.PARTITIONS,
     }
 )
 # All that is told of the logs of replicas.

@@ -4,7 +4,7 @@ A witness that it refutes is a contradiction inside Highwater. The verdict stays
 nobody knows yet which of the two is wrong, but the contradiction is told as loudly as a verdict.
 """
 
-from traces.context import Clause
+from traces.context import UNDECIDED
 from traces.report import Judged
 from traces.second_checker import opinion_on, partitions_of, read
 from traces.verdict import ALLOWED, VIOLATED, clause_of
@@ -25,7 +25,7 @@ def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
         ((v.check, n), one.witness(w))
         for v in broken
         for n, w in enumerate(v.witnesses)
-        if clause_of(w[0])[0] != Clause.UNKNOWN  # undecided, so nothing that could be refuted
+        if clause_of(w[0])[0] not in UNDECIDED  # undecided, so nothing that could be refuted
     ]
     if not shown or not one.run.path.exists():
         return

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.context import INFORMATION, SUBJECT_BITS, Clause
+from traces.context import INFORMATION, SUBJECT_BITS, UNDECIDED, Clause
 from traces.ingest.evidence import READERS, SENDERS
 from traces.ingest.run import Run
 
@@ -120,7 +120,7 @@ def verdict_on(run: Run, check: Check, tally: Tally, strict: bool = False) -> Ve
     verdict, reason = _decide(run, check, tally, strict)
     if run.evidence.reasons(check.closed):
         tally = Tally()  # what was found may be the work of what is missing
-    undecided = 0 if verdict == NOT_CHECKED else tally.under(Clause.UNKNOWN)
+    undecided = 0 if verdict == NOT_CHECKED else tally.under(*UNDECIDED)
     return Verdict(
         check.id,
         check.title,
@@ -150,7 +150,7 @@ def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, st
         return NOT_CHECKED, f"{NOTHING}: {check.looks_at}"
     if broken := _breaches(tally, strict):
         return VIOLATED, _broken(run, check, tally, broken)
-    if unknown := tally.under(Clause.UNKNOWN):
+    if unknown := tally.under(*UNDECIDED):
         return NOT_CHECKED, f"{unknown} found, and {_unknown(run, check, tally)}"
     if missing := run.evidence.reasons(check.needs):
         return NOT_CHECKED, "; ".join(missing)
@@ -163,7 +163,7 @@ def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, st
 def _broken(run: Run, check: Check, tally: Tally, broken: int) -> str:
     promise = check.unless_text
     rest = permitted(run, tally, True) if tally.total > tally.under(Clause.NOT) else ""
-    if undecided := tally.under(Clause.UNKNOWN):
+    if undecided := tally.under(*UNDECIDED):
         rest = f"{rest}; {undecided} more undecided".lstrip("; ")
     if tally.extra:
         rest = f"{rest}; {tally.extra} {check.extra}".lstrip("; ")
@@ -171,10 +171,19 @@ def _broken(run: Run, check: Check, tally: Tally, broken: int) -> str:
 
 
 def _unknown(run: Run, check: Check, tally: Tally) -> str:
+    if words := _by_others(run, tally):
+        return words
     allowed = f"whether that is allowed depends on: {check.unless}" if check.unless else ""
     if unsure := run.evidence.reasons(_UNSURE):  # settings alone would not decide it
         return f"{unsure[0]}; {allowed}".rstrip("; ")
     return f"{UNTOLD}; {allowed}".rstrip("; ")
+
+
+def _by_others(run: Run, tally: Tally) -> str:
+    """Who may have done what was found, if it is somebody who was not recorded."""
+    subjects = (clause_of(number) for number, n in sorted(tally.found.items()) if n)
+    said = (clause_text(run, *one) for one in subjects if one[0] == Clause.OTHERS)
+    return next(said, "")
 
 
 UNTOLD = "neither meta.json nor what was recorded tells enough"
@@ -194,7 +203,7 @@ def _permits(run: Run, tally: Tally) -> dict[str, int]:
     parts: dict[str, int] = {}
     for number, n in sorted(tally.found.items()):
         clause, subject = clause_of(number)
-        if clause not in (Clause.NOT, Clause.UNKNOWN):
+        if clause not in (Clause.NOT, *UNDECIDED):
             words = clause_text(run, clause, subject)
             parts[words] = parts.get(words, 0) + n
     return parts
@@ -225,6 +234,10 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.PROGRESS: "it is slow and not wrong: progress is no promise of safety",
         Clause.SESSION: "idempotence ends with the producer's session",
         Clause.SILENCE: f"{process} was silent for longer than consumers.{key}.session_timeout_ms",
+        Clause.CLOCK: "Kafka stamps records by its leader's clock as it is, or the topic's "
+        "message.timestamp.type was changed on the way",
+        Clause.OTHERS: f"somebody who was not recorded commits for group {group}, too "
+        f"(groups.{group}.committers)",
         Clause.OFFSETS: "internal_topics.__consumer_offsets permits that its log loses records",
         Clause.UNACKNOWLEDGED: "what is not acknowledged may be given out again (KIP-932)",
     }[clause]

@@ -4,7 +4,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,11 @@ controlled.shutdown.enable=false
 auto.create.topics.enable=false
 """
 
+ONLY_BROKER = """\
+process.roles=broker
+listeners=PLAINTEXT://127.0.0.1:{port}
+"""
+
 
 @define
 class Node:
@@ -65,6 +70,12 @@ class Node:
     def properties(self) -> Path:
         return self.folder / "server.properties"
 
+    def format(self, judge: Judge) -> None:
+        """Lay out the log directories that are empty, as `kafka-storage.sh format` does."""
+        tool = "kafka.tools.StorageTool"
+        answer = judge.run(tool, "format", "-t", CLUSTER_ID, "-c", self.properties)
+        assert answer.status == 0, answer
+
     def start(self) -> None:
         with (self.folder / "broker.out").open("ab") as output:
             command = java("kafka.Kafka", self.properties)
@@ -82,6 +93,12 @@ class Node:
         self._signal(signal.SIGKILL)
         assert self.process is not None
         self.process.wait()
+
+    def stop(self) -> None:
+        """As an operator does; with a controlled shutdown, where that is enabled."""
+        self._signal(signal.SIGTERM)
+        assert self.process is not None
+        self.process.wait(SECONDS_TO_START)
 
     def _signal(self, number: int) -> None:
         assert self.process is not None
@@ -114,7 +131,7 @@ class Cluster:
         until = time.monotonic() + SECONDS_TO_START
         while time.monotonic() < until:
             try:
-                if len(self.admin.list_topics(timeout=5).brokers) == len(NODES):
+                if len(self.admin.list_topics(timeout=5).brokers) == len(self.nodes):
                     return
             except KafkaException:
                 pass
@@ -129,7 +146,9 @@ class Cluster:
                 partitions = list(self.partitions(topic).values())
             except KafkaException:
                 partitions = list[Any]()
-            if partitions and all(p.leader > 0 and len(p.isrs) == 3 for p in partitions):
+            if partitions and all(
+                p.leader > 0 and len(p.isrs) == len(p.replicas) for p in partitions
+            ):
                 return
             time.sleep(0.2)
         raise RuntimeError(f"{topic} is not whole again")
@@ -146,10 +165,18 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, judge: Judge) -> Generator[Cluster]:
-    """A cluster on empty folders, up; at the end nothing of it runs any more."""
-    nodes = {id: Node(id, folder / f"node-{id}") for id in NODES}
-    voters = ",".join(f"{node.id}@127.0.0.1:{node.controller}" for node in nodes.values())
+def cluster(
+    folder: Path,
+    judge: Judge,
+    more: Callable[[Node], str] = lambda node: "",
+    only_brokers: tuple[int, ...] = (),
+) -> Generator[Cluster]:
+    """A cluster on empty folders, up; at the end nothing of it runs any more.
+
+    `more` are settings of a node besides; `only_brokers` are nodes that are no controllers.
+    """
+    nodes = {id: Node(id, folder / f"node-{id}") for id in (*NODES, *only_brokers)}
+    voters = ",".join(f"{id}@127.0.0.1:{nodes[id].controller}" for id in NODES)
     for node in nodes.values():
         node.folder.mkdir()
         node.properties.write_text(
@@ -160,10 +187,10 @@ def cluster(folder: Path, judge: Judge) -> Generator[Cluster]:
                 controller=node.controller,
                 log_dir=node.folder / "data",
             )
+            + (ONLY_BROKER.format(port=node.port) if node.id in only_brokers else "")
+            + more(node)  # of two lines with one name the last counts
         )
-        tool = "kafka.tools.StorageTool"
-        answer = judge.run(tool, "format", "-t", CLUSTER_ID, "-c", node.properties)
-        assert answer.status == 0, answer
+        node.format(judge)
     try:
         for node in nodes.values():
             node.start()

@@ -163,6 +163,8 @@ class Broker:
     settings: dict[str, str] = field(factory=dict[str, str])
     port: int = field(factory=lambda: free_port())
     controller: int = field(factory=lambda: free_port())
+    environment: dict[str, str] = field(factory=dict[str, str])
+    classes: Path | None = None  # that stand before Kafka's own
 
     @property
     def address(self) -> str:
@@ -194,7 +196,11 @@ class Broker:
         """The broker, up; stopped cleanly at the end unless the caller has killed it before."""
         with self.output.open("ab") as output:
             command = java("kafka.Kafka", self.folder / "server.properties")
-            process = subprocess.Popen(command, stdout=output, stderr=output)
+            if self.classes is not None:
+                at = command.index("-cp") + 1
+                command[at] = f"{self.classes}{os.pathsep}{command[at]}"
+            more = {**os.environ, **self.environment}
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=more)
         try:
             self._wait_for(process)
             yield process

@@ -133,7 +133,8 @@ def offsets(*calls: tuple[str, int | None, int, int | None, str], auto: bool = F
             line = {"invoked_ns": 100 + invoked, "group": "g", "outcome": outcome}
             line |= {"returned_ns": None if returned is None else 100 + returned}
             reported = {} if offset is None else {PARTITION: offset}
-            about = {"partitions": [PARTITION]} if op == "committed" else {"generation": 1}
+            listing = {"partitions": [PARTITION]} if op in ("committed", "assigned") else {}
+            about = listing | ({} if op == "committed" else {"generation": 1})
             made = w.call(f"c#{n}", op, offsets=reported, **line, **about)
             if returned is None:
                 del made["returned_ns"]
@@ -145,7 +146,11 @@ FIVE, NINE = ("commit", 5, 1, 2, "ok"), ("commit", 9, 11, 12, "ok")
 ANSWERS: dict[str, tuple[Tell, str]] = {
     "the last commit": (offsets(FIVE, NINE, ("committed", 9, 21, 22, "ok")), "holds"),
     "one that was overwritten": (offsets(FIVE, NINE, ("committed", 5, 21, 22, "ok")), "violated"),
-    "nothing, after a commit": (offsets(FIVE, ("committed", None, 21, 22, "ok")), "violated"),
+    "nothing, after a commit": (offsets(FIVE, ("committed", None, 21, 22, "ok")), "not checked"),
+    "nothing, while a member was there": (
+        offsets(("assigned", None, 0, 1, "ok"), FIVE, ("committed", None, 21, 22, "ok")),
+        "violated",
+    ),
     "what nobody wrote": (offsets(FIVE, ("committed", 7, 21, 22, "ok")), "violated"),
     "a commit still on its way": (offsets(FIVE, NINE, ("committed", 9, 11, 12, "ok")), "holds"),
     "the one before that": (offsets(FIVE, NINE, ("committed", 5, 11, 12, "ok")), "holds"),
@@ -178,7 +183,7 @@ def test_a_committed_offset_is_a_register(case: str, tmp_path: Path) -> None:
     tell, expected = ANSWERS[case]
     found = judge(tmp_path, tell, "G7")
     assert found.verdict == expected
-    assert found.count == (expected == "violated")
+    assert found.broken == (expected == "violated")
 
 
 @pytest.mark.parametrize(
@@ -565,6 +570,7 @@ INFORMATION = {
     "still_open": "T11",
     "without_an_owner": "G3",
     "left_over": "S4",
+    "stamped_back": "L17",
 }
 
 

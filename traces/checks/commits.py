@@ -3,6 +3,8 @@
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Found, check, witness
+from traces.checks.coordinator import by_others, unless
+from traces.checks.lives import MADE_AGAIN, Apart, life, parted
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows, once
 from traces.checks.share import share_groups
@@ -26,6 +28,13 @@ def _perhaps_taken(p: Rows) -> Ints:
     return rows[(p.offset[rows] != NONE) & ~np.isin(p.group[rows], share_groups(p))]
 
 
+def _set_by_others(p: Rows) -> Ints:
+    """Where administrators put a group, or may have."""
+    rows = p.where(Op.ALTER_OFFSETS)
+    rows = rows[(p.outcome[rows] != Outcome.FAIL) & (p.group[rows] != NONE)]
+    return rows[p.offset[rows] != NONE]
+
+
 @check(
     "G5",
     "a committed offset does not go back",
@@ -40,17 +49,26 @@ def _perhaps_taken(p: Rows) -> Ints:
     uses="",
 )
 def commit_back(p: Partition) -> list[Found]:
-    """Inside a generation one member owns the partition, and its commits move forward."""
+    """Inside a generation one member owns the partition, and its commits move forward.
+
+    A group that was deleted, or has expired, begins with the same generations again.
+    """
     rows = answered(p)
     rows = rows[p.generation[rows] != NONE]
-    rows = rows[order_by(p.group[rows], p.generation[rows], p.clock[rows], rows)]
-    starts = np.flatnonzero(firsts(p.group[rows], p.generation[rows], p.clock[rows]))
+    lives = life(p, rows)
+    order = order_by(p.group[rows], lives, p.generation[rows], p.clock[rows], rows)
+    rows, lives = rows[order], lives[order]
+    starts = np.flatnonzero(firsts(p.group[rows], lives, p.generation[rows], p.clock[rows]))
     found = [np.empty((0, 2), np.int64)]
     for start, end in zip(starts, np.r_[starts[1:], len(rows)][: len(starts)], strict=True):
         found.append(_lower(p, rows[start:end]))
     pairs = np.concatenate(found)
     pairs = pairs[~_sought(p, pairs[:, 0], pairs[:, 1])]
-    return [Found(len(rows), pairs, p.topic_clause(len(pairs)), "offset-commit-regression")]
+    one, two = pairs[:, 0], pairs[:, 1]
+    apart = parted(p, one, two, Apart.MEMBERS) & (p.process[one] != p.process[two])
+    unknown = clause(Clause.UNKNOWN, p.group[two])
+    clauses = np.where(apart, unknown, p.topic_clause(len(pairs)))
+    return [Found(len(rows), pairs, clauses, "offset-commit-regression")]
 
 
 def _lower(p: Partition, rows: Ints) -> Ints:
@@ -150,6 +168,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
     unknown = clause(Clause.UNKNOWN, np.full(len(found), group))
     open_ = from_end | anywhere | ~still | ~sure
     clauses = np.where(open_ & (not p.context.jepsen), unknown, 0)
+    clauses = unless(clauses, by_others(p, p.group[found[:, 0]]))
     return Found(len(commits), found, clauses, "commit-beyond-position")
 
 
@@ -178,7 +197,7 @@ def _ahead(
     needs="fetched.partitions proof COPIES",
     closed="SEEN COMMITS OPEN_COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret consumers.whole "
     "one_clock",
-    unless=TRUNCATED,
+    unless=f"{TRUNCATED}, or {MADE_AGAIN} and consumers.auto_offset_reset is not earliest",
     kinds="group-delivery-gap",
     looks_at="first reads of a member, with a committed offset known",
     uses="isolation compacted.key",
@@ -194,6 +213,10 @@ def handover_gap(p: Partition) -> list[Found]:
     base, first, seen = base[gap], first[gap], len(first)
     clauses = p.topic_clause(len(first))
     clauses = unless_open(p, clauses, p.offset[base], p.offset[first], first)
+    clauses = unless(clauses, by_others(p, p.group[first]))
+    # Where nothing is committed any more its reset policy says where a group begins.
+    anew = parted(p, base, first, Apart.BEGUN) & (p.context.reset_latest[p.group[first]] != 0)
+    clauses = np.where(anew, clause(Clause.UNKNOWN, p.group[first]), clauses)
     return [Found(seen, witness(base, first), clauses, "group-delivery-gap")]
 
 
@@ -227,7 +250,7 @@ def _commits_before(p: Partition, first: Ints) -> Ints:
     A poll may have begun before the rebalance in which the last owner made its commit.
     """
     out = np.full(len(first), NONE)
-    commits = _perhaps_taken(p)
+    commits = np.r_[_perhaps_taken(p), _set_by_others(p)]
     commits = commits[p.inv[commits] != NONE]
     commits = commits[order_by(p.inv[commits])]
     for group in distinct(p.group[first]):

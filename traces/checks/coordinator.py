@@ -4,12 +4,13 @@ import numpy as np
 
 from traces.checks.rows import Rows
 from traces.columns import Bools
-from traces.context import Clause, Ints, clause, code
+from traces.context import UNDECIDED, Clause, Ints, clause, code
 from traces.schema import NONE, Outcome
 
 SENT_ONCE_NS = 50_000_000
 """A commit that is answered so soon was one request: no client repeats one sooner."""
 
+OTHERS_COMMIT = "not all who commit for the group were recorded (groups.committers)"
 MAY_FORGET = "internal_topics.__consumer_offsets may lose what was written to it"
 
 
@@ -21,9 +22,20 @@ def forgotten(p: Rows, group: Ints) -> Ints:
     return clause(p.context.group_log, group) if p.context.group_log else np.zeros_like(group)
 
 
+def by_others(p: Rows, group: Ints) -> Ints:
+    """The clause by which somebody who was not recorded may have set each group's offsets."""
+    return np.where(p.context.others[group] == 1, clause(Clause.OTHERS, group), 0)
+
+
+def may_have_moved(p: Rows, group: Ints) -> Ints:
+    """The clause by which each group's offsets may be others than its members committed."""
+    return unless(forgotten(p, group), by_others(p, group))
+
+
 def unless(one: Ints, other: Ints) -> Ints:
     """Either clause permits it; undecided it is where one may and none certainly does."""
-    known = np.where(code(one) > Clause.UNKNOWN, one, other)
+    permits = (code(one) != Clause.NOT) & ~np.isin(code(one), UNDECIDED)
+    known = np.where(permits, one, other)
     return np.where((known == 0) & (one != 0), one, known)
 
 

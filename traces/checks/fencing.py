@@ -6,6 +6,7 @@ from traces.checks.base import Found, check, witness
 from traces.checks.commits import answered
 from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.handover import unless_classic
+from traces.checks.lives import Apart, life, unless_parted
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import Bools, last_upto, running_max
@@ -35,23 +36,60 @@ def unfenced_commits(p: Rows) -> list[Found]:
     In the classic protocol a group has one generation at a time, and the broker compares it. Under
     KIP-848 it compares the member's own epoch, since KIP-1251 it takes older ones for partitions
     that the member still has, and a client that is refused tries again with its newer epoch: what
-    another member was told says nothing there.
+    another member was told says nothing there. Nor does what a group was told that may have been
+    deleted since, or have expired.
     """
     if int(p.context.classic[p.group[0]]) == 0:
         return [Found(0)]
     joined = p.where(Op.ASSIGNED)
-    joined = joined[p.ok[joined] & (p.generation[joined] != NONE) & (p.ret[joined] != NONE)]
-    joined = joined[np.argsort(p.ret[joined], kind="stable")]
-    newest, at = running_max(p.generation[joined])
+    joined = joined[p.ok[joined] & (p.generation[joined] != NONE)]
     commits = answered(p)
     commits = commits[(p.generation[commits] != NONE) & ~p.has(Flag.AUTO)[commits]]
+    if not len(joined):
+        return [Found(0)]
+    own = _own(p, joined, commits)
+    since = life(p, np.where(own >= 0, own, commits))
+    joined = joined[p.ret[joined] != NONE]
+    joined = joined[np.argsort(p.ret[joined], kind="stable")]
+    lives, seen = life(p, joined), len(commits)
+    found = [witness(own[:0], own[:0], own[:0])]
+    for one in np.unique(since):
+        mine = since == one
+        found.append(_superseded(p, joined[lives >= one], commits[mine], own[mine]))
+    lines = np.concatenate(found)
+    lines = lines[np.argsort(lines[:, 1], kind="stable")]
+    pairs, own = lines[:, :2], lines[:, 2]
+    sure = (own >= 0) & (p.clock[own] == p.clock[pairs[:, 0]]) & (p.inv[own] != NONE)
+    sure &= p.inv[own] <= p.ret[pairs[:, 0]]
+    clauses = unless_classic(p, pairs)
+    maybe = unless_parted(p, clauses, pairs[:, 0], pairs[:, 1], Apart.MEMBERS)
+    return [Found(seen, pairs, np.where(sure, clauses, maybe))]
+
+
+def _own(p: Rows, joined: Ints, commits: Ints) -> Ints:
+    """For each commit, the last assignment of its process in its generation, -1 without one."""
+    both = np.r_[joined, commits]
+    both = both[order_by(p.process[both], p.generation[both], both)]
+    given = p.op[both] == Op.ASSIGNED
+    at = last_upto(given)
+    known = at >= 0
+    known[known] = p.process[both[at[known]]] == p.process[both[known]]
+    known[known] &= p.generation[both[at[known]]] == p.generation[both[known]]
+    found = np.full(len(p), NONE)
+    found[both] = np.where(known, both[at], NONE)
+    return found[commits]
+
+
+def _superseded(p: Rows, joined: Ints, commits: Ints, own: Ints) -> Ints:
+    """Commits after an assignment of a newer generation, with it, and the committer's own."""
+    if not len(joined):
+        return witness(own[:0], own[:0], own[:0])
+    newest, at = running_max(p.generation[joined])
     before = np.searchsorted(p.ret[joined], p.inv[commits], side="left") - 1
-    seen = len(commits) if len(joined) else 0
-    commits, before = commits[before >= 0], before[before >= 0]
-    old = (newest[before] > p.generation[commits]) if seen else np.zeros(len(commits), bool)
-    old &= p.clock[joined[at[before]]] == p.clock[commits] if seen else old
-    found = witness(joined[at[before[old]]], commits[old]) if seen else witness(commits[old])
-    return [Found(seen, found, unless_classic(p, found))]
+    commits, own, before = (x[before >= 0] for x in (commits, own, before))
+    old = newest[before] > p.generation[commits]
+    old &= p.clock[joined[at[before]]] == p.clock[commits]
+    return witness(joined[at[before[old]]], commits[old], own[old])
 
 
 @check(

@@ -4,7 +4,8 @@ import numpy as np
 
 from traces.checks.base import TRUNCATED, Found, check, witness
 from traces.checks.consumer import moved_by_truncation, successive, unless_known
-from traces.checks.coordinator import MAY_FORGET, forgotten
+from traces.checks.coordinator import MAY_FORGET, may_have_moved
+from traces.checks.lives import MADE_AGAIN, Apart, forgot, unless_parted
 from traces.checks.partition import Partition
 from traces.checks.starts import reported
 from traces.checks.visible import passed_over
@@ -76,7 +77,7 @@ def _at_the_change(p: Partition) -> Found:
     needs="ACKS READS acked.ret read.ret member.group rebalance.group assign.offset",
     closed="GIVEN MOVES COMMITS commit.ret reset.topic reset.inv reset.ret one_clock",
     spec="Truncation!Truncate",
-    unless=f"{TRUNCATED}, or {MAY_FORGET}",
+    unless=f"{TRUNCATED}, or {MAY_FORGET}, or {MADE_AGAIN}",
     looks_at="positions that clients moved by themselves",
     uses="outcome txn_state detail isolation",
 )
@@ -115,7 +116,11 @@ def _committed(p: Partition, resets: Ints) -> Found:
         before = np.searchsorted(p.ret[mine], p.inv[asked], side="left") - 1
         lines.append(witness(mine[before[before >= 0]], asked[before >= 0]))
     found = np.concatenate([witness(resets[:0], resets[:0]), *lines])
-    return Found(0, found, forgotten(p, p.group[found[:, 0]]))
+    found = found[~forgot(p, found[:, 0], found[:, 1], p.group[found[:, 0]])]
+    group = p.group[found[:, 0]]
+    moved = may_have_moved(p, group)
+    clauses = unless_parted(p, moved, found[:, 0], found[:, 1], Apart.OFFSETS, group)
+    return Found(0, found, clauses)
 
 
 def _group(p: Partition) -> Ints:

@@ -4,6 +4,7 @@ import numpy as np
 
 from traces.checks.base import Found, check, witness
 from traces.checks.coordinator import MAY_FORGET, forgotten
+from traces.checks.lives import Apart, in_time, life, unless_parted
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import firsts, lookup, running_max
@@ -24,7 +25,7 @@ _OWNS = (Op.ASSIGNED, Op.REVOKED, Op.LOST)
     needs="assigned.topic assigned.partition assigned.group assigned.generation consumers",
     closed="static.instance",
     unless="consumers.group_protocol is consumer, as a generation is then one member's epoch, or "
-    f"{MAY_FORGET}",
+    f"{MAY_FORGET}; undecided where the times of members do not compare",
     kinds="dual-ownership",
     looks_at="assignments with a generation, in groups of the classic protocol",
     uses="instance",
@@ -34,18 +35,25 @@ def two_owners(p: Partition) -> list[Found]:
 
     Under KIP-848 there is no generation of the group: members tell epochs of their own, and one may
     tell the new epoch with a partition that it was given in the one before; G2 looks at them. A
-    static member may come back as another process in the same generation (KIP-345).
+    static member may come back as another process in the same generation (KIP-345). A group that
+    may have been empty in between is another one: who was deleted, or has expired, begins again
+    with generation 1.
     """
     rows = p.where(Op.ASSIGNED)
     rows = rows[(p.group[rows] != NONE) & (p.generation[rows] != NONE) & p.ok[rows]]
     rows = rows[p.context.classic[p.group[rows]] != 0]
-    rows = rows[np.lexsort((rows, p.process[rows], p.generation[rows], p.group[rows]))]
-    rows = rows[firsts(p.group[rows], p.generation[rows], p.process[rows])]
+    lives = life(p, rows)
+    order = np.lexsort((rows, p.process[rows], p.generation[rows], lives, p.group[rows]))
+    rows, lives = rows[order], lives[order]
+    first = firsts(p.group[rows], lives, p.generation[rows], p.process[rows])
+    rows, lives = rows[first], lives[first]
     one, two = rows[:-1], rows[1:]
     both = (p.group[one] == p.group[two]) & (p.generation[one] == p.generation[two])
+    both &= lives[:-1] == lives[1:]
     both &= (p.instance[one] == NONE) | (p.instance[one] != p.instance[two])
     found = witness(one[both], two[both])
-    return [Found(len(rows), found, unless_classic(p, found), "dual-ownership")]
+    clauses = unless_parted(p, unless_classic(p, found), *in_time(p, found), Apart.MEMBERS)
+    return [Found(len(rows), found, clauses, "dual-ownership")]
 
 
 def unless_classic(p: Rows, found: Ints) -> Ints:
@@ -173,14 +181,17 @@ def uncovered(p: Rows) -> list[Found]:
     members = np.unique(p.process[rows])
     timeout = p.context.session_timeout[members]
     unset = bool((timeout == UNSET).any()) or int(p.context.classic[p.group[0]]) != 1
-    begins, ends = _generations(p, rows)
-    lasting = begins[ends > p.ret[begins] + (0 if unset else int(timeout.max()) * MS)]
-    holdings = _holdings(p, rows)
-    found = [_without_owner(p, holdings, lasting, int(topic)) for topic in topics]
+    lasts = 0 if unset else int(timeout.max()) * MS
+    code = clause(Clause.UNKNOWN if unset else Clause.PROGRESS, np.int64(p.group[0]))
+    found, seen, lives = [np.empty((0, 3), np.int64)], 0, life(p, rows)
+    for one in np.unique(lives):  # a group made again has the same numbers again
+        mine = rows[lives == one]
+        begins, ends = _generations(p, mine)
+        lasting = begins[ends > p.ret[begins] + lasts]
+        holdings = _holdings(p, mine)
+        found += [_without_owner(p, holdings, lasting, int(topic)) for topic in topics]
+        seen += len(lasting) * int(np.maximum(p.context.partitions[p.topic[topics]], 0).sum())
     lines = np.concatenate(found)
-    group = np.int64(p.group[0])
-    code = clause(Clause.UNKNOWN if unset else Clause.PROGRESS, group)
-    seen = len(lasting) * int(np.maximum(p.context.partitions[p.topic[topics]], 0).sum())
     return [Found(seen, lines, np.full(len(lines), code))]
 
 

@@ -4,7 +4,8 @@ import numpy as np
 from attrs import frozen
 
 from traces.checks.base import Found, check, witness
-from traces.checks.coordinator import MAY_FORGET, forgotten, may_come_late, unless
+from traces.checks.coordinator import MAY_FORGET, by_others, may_come_late, may_have_moved, unless
+from traces.checks.lives import MADE_AGAIN, Apart, forgot, unless_parted
 from traces.checks.partition import Partition
 from traces.checks.share import share_groups
 from traces.columns import Bools, firsts, running_max
@@ -104,11 +105,13 @@ def _register(p: Partition, group: int) -> tuple[Ints, Writes]:
 def _writes(p: Partition, group: int) -> Writes:
     """What may have set the group's offset: commits that did not fail, also with a transaction.
 
+    Administrators set offsets as well, and delete them, after which there is none.
+
     What a client commits by itself it reports later, so nobody knows when that began.
     """
-    plain = p.where(Op.COMMIT)
+    plain = p.where(Op.COMMIT, Op.ALTER_OFFSETS, Op.DELETE_OFFSETS)
     plain = plain[(p.group[plain] == group) & (p.outcome[plain] != Outcome.FAIL)]
-    plain = plain[p.offset[plain] != NONE]
+    plain = plain[(p.offset[plain] != NONE) | (p.op[plain] == Op.DELETE_OFFSETS)]
     sent = _sent(p, group)
     sent = sent[p.txn_state[sent] != Txn.ABORTED]
     answered = (p.outcome[plain] == Outcome.OK) & (p.ret[plain] != NONE)
@@ -136,8 +139,8 @@ def _sent(p: Partition, group: int) -> Ints:
     closed=f"{_ALL} consumers.whole producers.whole",
     spec="ConsumerCommit!CommittedMonotone",
     unless="consumers.auto_commit is true, as not every automatic commit is recorded, or "
-    f"{MAY_FORGET}; undecided is an answer that a request of an older commit may explain, which "
-    "came late",
+    f"{MAY_FORGET}, or {MADE_AGAIN}; undecided is an answer that a request of an older commit may "
+    "explain, which came late",
     looks_at="answers about committed offsets, after a commit that was recorded",
     uses=_COLUMNS,
 )
@@ -156,19 +159,45 @@ def not_a_register(p: Partition) -> list[Found]:
 
 def _stale(p: Partition, group: int) -> Found:
     asked, writes = _register(p, group)
-    plain = p.op[writes.rows] == Op.COMMIT
+    plain = p.op[writes.rows] != Op.TXN_OFFSETS
     since, last = writes.overwritten(p.inv[asked], plain)
     judged = last != NONE
-    asked, since, last = asked[judged], since[judged], last[judged]
+    asked, last = asked[judged], last[judged]
+    since = np.maximum(since[judged], _deleted(p, group, asked))
     open_end = Writes(writes.rows, writes.value, writes.start, np.where(plain, writes.end, AFTER))
     wrong = ~open_end.explain(p.offset[asked], p.ret[asked], since)
+    wrong[wrong] = ~_gone(p, last[wrong], asked[wrong])
     found, of_group = witness(last[wrong], asked[wrong]), np.full(np.count_nonzero(wrong), group)
     late = plain & may_come_late(p, writes.rows)
     again = writes.reopened(late).explain(
         p.offset[found[:, 1]], p.ret[found[:, 1]], np.full(len(found), BEFORE)
     )
     undecided = np.where(again, clause(Clause.UNKNOWN, of_group), _recorded(p, group, len(found)))
-    return Found(len(asked), found, unless(undecided, forgotten(p, of_group)))
+    clauses = unless(undecided, may_have_moved(p, of_group))
+    return Found(len(asked), found, _unless_gone(p, clauses, found))
+
+
+def _deleted(p: Partition, group: int, asked: Ints) -> Ints:
+    """For each answer, when the last deletion of the group began that was over before it."""
+    if p.context.lives is None:
+        return np.full(len(asked), BEFORE)
+    begin, end = p.context.lives.deletions(group)
+    over = end[None, :] < p.inv[asked][:, None]
+    return np.where(over, begin[None, :], BEFORE).max(axis=1, initial=BEFORE)
+
+
+def _gone(p: Partition, last: Ints, asked: Ints) -> Bools:
+    """Which answers say that there is nothing any more, as there is nothing indeed."""
+    nothing = p.offset[asked] == NONE
+    nothing[nothing] = forgot(p, last[nothing], asked[nothing], p.group[asked[nothing]])
+    return nothing
+
+
+def _unless_gone(p: Partition, clauses: Ints, found: Ints) -> Ints:
+    """These clauses, undecided where an answer says *nothing*, and somebody may have deleted it."""
+    last, asked = found[:, 0], found[:, 1]
+    maybe = unless_parted(p, clauses, last, asked, Apart.OFFSETS)
+    return np.where(p.offset[asked] == NONE, maybe, clauses)
 
 
 def _recorded(p: Partition, group: int, n: int) -> Ints:
@@ -187,7 +216,7 @@ def _recorded(p: Partition, group: int, n: int) -> Ints:
     "producers.whole",
     spec="Transactions, to come",
     unless="consumers.isolation = read_uncommitted of who asked, which does not wait for the "
-    f"transaction, or {MAY_FORGET}",
+    f"transaction, or {MAY_FORGET}, or {MADE_AGAIN}",
     looks_at="answers about committed offsets of groups whose offsets went with transactions",
     uses=_COLUMNS,
 )
@@ -210,14 +239,14 @@ def _torn(p: Partition, group: int) -> list[Found]:
     in_txn = p.op[writes.rows] == Op.TXN_OFFSETS
     since, last = writes.overwritten(p.inv[asked], in_txn)
     late = (last != NONE) & ~writes.explain(p.offset[asked], p.ret[asked], since) & ~wrong
+    late[late] = ~_gone(p, last[late], asked[late])
     missing = witness(last[late], asked[late])
+    others = unless(_recorded(p, group, len(undone)), by_others(p, np.full(len(undone), group)))
+    moved = may_have_moved(p, np.full(len(missing), group))
+    unstable = unless(_unstable(p, missing[:, 1]), moved)
     return [
-        Found(len(asked), undone, _recorded(p, group, len(undone))),
-        Found(
-            0,
-            missing,
-            unless(_unstable(p, missing[:, 1]), forgotten(p, np.full(len(missing), group))),
-        ),
+        Found(len(asked), undone, others),
+        Found(0, missing, _unless_gone(p, unstable, missing)),
     ]
 
 

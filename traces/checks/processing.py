@@ -3,7 +3,8 @@
 import numpy as np
 
 from traces.checks.base import Found, check, witness
-from traces.checks.coordinator import MAY_FORGET, forgotten, may_come_late, unless
+from traces.checks.coordinator import MAY_FORGET, by_others, may_come_late, may_have_moved, unless
+from traces.checks.lives import MADE_AGAIN, Apart, altered, in_time, parted, stays
 from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.checks.share import share_groups
@@ -23,7 +24,8 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
     needs="complete COMMITS fetched.partitions proof COPIES",
     closed="VISIBLE MEMBERS ANSWERS fetched.group PROCESSED consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
-    unless="consumers.commit_order is not process_then_commit",
+    unless="consumers.commit_order is not process_then_commit; undecided where the group may have "
+    f"begun above the record, as {MADE_AGAIN}",
     looks_at="records below a group's committed offset",
     uses="isolation compacted.key",
 )
@@ -67,10 +69,31 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     unsure = p.offset[missed] < min(first, sure)
     unsure |= ~visible_at(p, p.offset[missed], commits, surely=True)
     unknown = clause(Clause.UNKNOWN, np.full(len(missed), group))
+    unsure |= ~_owed(p, group, commits, delivered, missed)
     clauses = np.where(unsure, unknown, clauses)
+    clauses = unless(clauses, by_others(p, np.full(len(missed), group)))
     covering = commits[np.searchsorted(reach, p.offset[missed], side="right")]
     found = witness(np.where(was_given, given, missed), covering)
     return Found(_partitions(p, source), found, clauses)
+
+
+def _owed(p: Partition, group: int, commits: Ints, delivered: Ints, missed: Ints) -> Bools:
+    """Which of these records lie between where the group began and what it committed, in one stay.
+
+    A group that was made again begins where its reset policy says, and one that an administrator
+    has set begins there: what lies between is owed to nobody. From the start of the log on all is.
+    """
+    rows = np.r_[commits, delivered]
+    stay = stays(p, group, rows, int(p.context.reset_latest[group]) != 0)
+    if stay is None:
+        return np.zeros(len(missed), bool)
+    several = np.unique(stay)
+    owed = np.full(len(missed), len(several) < 2)
+    for one in several:
+        mine = rows[stay == one]
+        upto = p.offset[mine[p.op[mine] != Op.POLL]].max(initial=NONE)
+        owed |= (p.offset[missed] >= p.offset[mine].min()) & (p.offset[missed] < upto)
+    return owed
 
 
 def _stayed(p: Partition, rows: Ints) -> Bools:
@@ -149,8 +172,8 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
     closed="COMMITS OPEN_COMMITS ANSWERS commit.inv commit.ret poll.inv consumers.whole",
     spec="ConsumerCommit!AtMostOnce",
     unless="consumers.commit_order is not commit_then_process, it was processed once at most, or "
-    f"{MAY_FORGET}; undecided where a request of an older commit, come late, may have put the "
-    "group back",
+    f"{MAY_FORGET}, or {MADE_AGAIN}; undecided where a request of an older commit, come late, may "
+    "have put the group back",
     looks_at="records given to a group",
     extra="of them processed more than once",
     uses="",
@@ -183,9 +206,12 @@ def _again_clause(p: Partition, found: Ints, twice: Bools) -> Ints:
     permitted, unknown = clause(Clause.COMMIT_ORDER, group), clause(Clause.UNKNOWN, group)
     first = order == Order.COMMIT_THEN_PROCESS
     broken = np.where(_put_back(p, found[:, 1]), unknown, 0)
+    broken = unless(broken, may_have_moved(p, group))
+    one, two = in_time(p, found)
+    anew = parted(p, one, two, Apart.BEGUN) | altered(p, one, two)
     return np.select(
-        [order == Order.UNKNOWN, first & ~recorded, first & twice],
-        [unknown, unknown, unless(broken, forgotten(p, group))],
+        [order == Order.UNKNOWN, first & ~recorded, first & twice & anew, first & twice],
+        [unknown, unknown, unknown, broken],
         permitted,
     )
 

@@ -5,7 +5,7 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.columns import differing, firsts, lookup
-from traces.context import Ints
+from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Op
 
 
@@ -67,6 +67,7 @@ def _among(p: Partition, rows: Ints, said: Ints) -> "np.ndarray[tuple[int], np.d
     found="append time{s} went back within a leader epoch",
     formula="the leader stamps, o < o′ of one leader epoch ⇒ timestamp(o) ≤ timestamp(o′)",
     needs="stamped_log.timestamp stamped_log.epoch dumped.topic dump.partition dump.offset READS",
+    unless="the leader's clock was set back, or the topic's message.timestamp.type was changed",
     kinds="append-time-regression",
     looks_at="records of topics with message_timestamp_type = LogAppendTime",
     uses="epoch timestamp",
@@ -74,8 +75,10 @@ def _among(p: Partition, rows: Ints, said: Ints) -> "np.ndarray[tuple[int], np.d
 def append_times_back(p: Partition) -> list[Found]:
     """Under LogAppendTime the leader's clock stamps each batch as it is appended (KIP-32).
 
-    Two leaders have two clocks, so only what one leader epoch appended is compared. A clock that
-    is set back while it leads breaks the promise, and queries by time with it.
+    Two leaders have two clocks, so only what one leader epoch appended is compared. Kafka stamps
+    by the clock as it is: one that is set back while it leads is no fault of Kafka's, nor are
+    records that were appended before the topic's setting was changed. So it is counted and shown,
+    because readers and queries by time see it, and never called violated.
     """
     if int(p.context.append_time[p.t]) != 1:
         return [Found(0)]
@@ -85,4 +88,5 @@ def append_times_back(p: Partition) -> list[Found]:
     one, two = rows[:-1], rows[1:]
     back = (p.epoch[one] == p.epoch[two]) & (p.timestamp[two] < p.timestamp[one])
     found = witness(one[back], two[back])
-    return [Found(len(rows), found, np.zeros(len(found), np.int64), "append-time-regression")]
+    clauses = clause(Clause.CLOCK, p.topic[found[:, 0]])
+    return [Found(len(rows), found, clauses, "append-time-regression")]

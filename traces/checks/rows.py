@@ -46,6 +46,19 @@ class Rows:
         return columns.pick(name, rows) if isinstance(columns, Lazy) else columns[name][rows]
 
     @cached_property
+    def txn_state(self) -> Ints:
+        """What became of the transaction of each row.
+
+        Where somebody else ends transactions, a partition at a time, a commit that was answered,
+        or that was seen elsewhere, does not decide.
+        """
+        state = self.columns["txn_state"]
+        if self.context.ends_known:
+            return state
+        committed = (state == Txn.COMMITTED) | (state == Txn.PROVED)
+        return np.where(committed, int(Txn.UNKNOWN), state)
+
+    @cached_property
     def _rows_of(self) -> dict[tuple[Op, ...], Ints]:
         return {}
 

@@ -5,6 +5,8 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
+from traces.columns import Bools
+from traces.context import Clause, Ints, clause
 from traces.schema import NONE, Flag, Op
 
 
@@ -43,6 +45,7 @@ def old_records_in_a_new_topic(record: Rows) -> list[Found]:
     "partition(v) = hash(k) mod partitions, the hash being that of producers.partitioner",
     needs="producers keyed.key keyed.partitions keyed.chosen left.partitioner",
     closed="keyed.partition",
+    unless="the topic had fewer partitions then, or the producer did not know of more yet",
     kinds="wrong-partition",
     looks_at="keyed sends of producers whose partitioner is known, to topics of known size",
     uses="key detail",
@@ -51,9 +54,11 @@ def wrong_partitions(p: Partition) -> list[Found]:
     """Records of one key are in order because they are in one partition.
 
     Two partitions for one key is the same breach: at most one of them is the one that the hash
-    names. The number of partitions must not have changed during the run; `partitions` in meta.json
-    is the number that producers knew. A partition that the application chose is its own affair,
-    and where nobody tells whether it did, nobody is to blame.
+    names. Partitions may be added, and a producer learns of it later: `partitions` in meta.json is
+    the number at the end. How many there were at least shows the highest that the producer had used
+    before, or what it told (`partition_counts`); and where a smaller number would be right it is
+    undecided. A partition that the application chose is its own affair, and where nobody tells
+    whether it did, nobody is to blame.
     """
     partitions = int(p.context.partitions[p.t])
     if partitions <= 0:
@@ -63,5 +68,20 @@ def wrong_partitions(p: Partition) -> list[Found]:
     sends = sends[~(p.has(Flag.UNKNOWN_PARTITION) | p.has(Flag.CHOSEN))[sends]]
     wrong = sends[(p.detail[sends] & 0xFFFFFFFF) % partitions != p.partition[sends]]
     wrong = wrong[p.has(Flag.LEFT)[wrong]]
-    found = witness(wrong)
-    return [Found(len(sends), found, np.zeros(len(found), np.int64), "wrong-partition")]
+    clauses = np.where(_right_for_fewer(p, wrong, partitions), clause(Clause.UNKNOWN, p.t), 0)
+    return [Found(len(sends), witness(wrong), clauses, "wrong-partition")]
+
+
+def _right_for_fewer(p: Partition, sends: Ints, partitions: int) -> Bools:
+    """Which of these are where they belong by a smaller number that the producer may have known."""
+    out, sizes = np.zeros(len(sends), bool), p.context.sizes
+    for process in np.unique(p.process[sends]) if sizes is not None else ():
+        mine = np.flatnonzero(p.process[sends] == process)
+        rows = sends[mine]
+        least, most = sizes.bounds(int(process), p.t, p.seq[rows])
+        most = np.minimum(most, sizes.before_added(p.t, p.clock[rows], p.ret[rows]))
+        hashes = p.detail[rows] & 0xFFFFFFFF
+        for at, (low, high, number) in enumerate(zip(least, most, hashes, strict=True)):
+            several = np.arange(max(int(low), 1), min(int(high), partitions) + 1)
+            out[mine[at]] = bool((number % several == p.partition[rows[at]]).any())
+    return out

@@ -4,7 +4,8 @@ import numpy as np
 
 from traces.checks.base import LOSS, Found, check, witness
 from traces.checks.compaction import compaction_is_vague, superseded
-from traces.checks.coordinator import MAY_FORGET, forgotten
+from traces.checks.coordinator import MAY_FORGET, may_have_moved
+from traces.checks.lives import MADE_AGAIN, Apart, in_time, unless_parted
 from traces.checks.partition import Partition
 from traces.columns import firsts, running_max
 from traces.context import Clause, Ints, clause
@@ -200,7 +201,7 @@ def read_edges(p: Partition) -> list[Found]:
     formula="two committed transactions of one group do not both consume (partition, o)",
     needs="VISIBLE proof MEMBERS polled.txn",
     spec="ConsumerCommit!AtMostOnce, with transactions",
-    unless=MAY_FORGET,
+    unless=f"{MAY_FORGET}, or {MADE_AGAIN}",
     kinds="eos-double-process",
     looks_at="polls inside transactions of a group",
     uses="",
@@ -215,5 +216,6 @@ def consumed_twice(p: Partition) -> list[Found]:
     again = (p.group[one] == p.group[two]) & (p.offset[one] == p.offset[two])
     again &= (p.process[one] != p.process[two]) | (p.unit[one] != p.unit[two])
     found = witness(one[again], two[again])
-    clauses = forgotten(p, p.group[found[:, 0]])
+    clauses = may_have_moved(p, p.group[found[:, 0]])
+    clauses = unless_parted(p, clauses, *in_time(p, found), Apart.BEGUN)
     return [Found(len(reads), found, clauses, "eos-double-process")]

@@ -173,9 +173,12 @@ LOG_STARTS = (
 )
 MARKS = frozenset((*TELLING, "answered"))
 _ENDING = (Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT)
+# Calls of administrators, and what any client may tell.
+_NEITHER = (Op.DELETE_GROUPS, Op.DELETE_OFFSETS, Op.ALTER_OFFSETS, Op.CREATE_PARTITIONS)
+_NEITHER = frozenset((*_NEITHER, Op.PARTITIONS, Op.CRASH, Op.CLOSE))
 _OF: Mapping[str, frozenset[Op]] = {
     "producers": frozenset((Op.SEND, Op.INIT_PRODUCER, *_ENDING)),
-    "consumers": frozenset(Op) - {Op.SEND, Op.INIT_PRODUCER, *_ENDING, Op.CRASH, Op.CLOSE},
+    "consumers": frozenset(Op) - _NEITHER - {Op.SEND, Op.INIT_PRODUCER, *_ENDING},
 }
 SPOKEN = {
     "inv": "invoked_ns",
@@ -266,6 +269,10 @@ class Evidence:
         senders = self.reasons(SENDERS)
         if senders and "pending.offset" in self.missing:
             self.missing.setdefault("pending.read", senders[0])
+
+    def doubt_ends(self) -> None:
+        """Somebody else than their producers ends transactions."""
+        self.missing["proof"] = "meta.json says that others end transactions, too: transaction_ends"
 
     def ask_for_proof(self, *, unended: bool) -> None:
         """Some transactions only reads can decide; `unended`: if nobody answered an abort."""

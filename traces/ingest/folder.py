@@ -239,7 +239,7 @@ def beside(meta: Meta, seeds: Mapping[str, Any], size: int) -> str:
     return blake2b(said, digest_size=12).hexdigest()
 
 
-_BESIDES = ("names.py", "schema.py", "context.py", "meta.py")
+_BESIDES = ("names.py", "schema.py", "context.py", "meta.py", "lives.py", "sizes.py")
 
 
 @cache

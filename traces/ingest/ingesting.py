@@ -23,10 +23,12 @@ from traces.ingest.lines import Piece, pieces_of
 from traces.ingest.run import Run, RunFolder, files_of, run_of, source
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Map, Whole
+from traces.lives import Lives
 from traces.meta import Meta, read_meta
 from traces.names import Names
 from traces.output import write_whole
 from traces.problems import BadInput, Problem
+from traces.sizes import Sizes
 
 SPLIT = 64 << 20  # bytes of a piece: about half a million rows
 Tick = Callable[[int, int], None]
@@ -206,11 +208,13 @@ def _plain(_: Any, __: Any, value: Any) -> Any:
 
 
 def _context(settings: Mapping[str, Any]) -> Context:
-    return Context(**{name: _setting(value) for name, value in settings.items()})
+    return Context(**{name: _setting(name, value) for name, value in settings.items()})
 
 
-def _setting(value: Any) -> Any:
+def _setting(name: str, value: Any) -> Any:
     if not isinstance(value, dict):
         return value
+    if name in ("lives", "sizes"):
+        return {"lives": Lives, "sizes": Sizes}[name](**cast("dict[str, Any]", value))
     setting = cast("dict[str, Any]", value)
-    return Setting(*(np.array(setting[name], np.int64) for name in ("numbers", "values")))
+    return Setting(*(np.array(setting[of], np.int64) for of in ("numbers", "values")))

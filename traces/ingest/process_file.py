@@ -256,6 +256,8 @@ class Reader:
         reported = any(call.get(name) for name in reports)
         if not reports.keys().isdisjoint(call):
             self._reports(call, reports, fields, topic_ids)
+        if "partition_counts" in call:
+            self._counts(call, fields)
         query = _query(call)
         partitions = _of_type(list[str], call, "partitions")
         offsets = _of_type(dict[str, int], call, "offsets")
@@ -314,6 +316,15 @@ class Reader:
             if rows:
                 self._rows.call(len(rows), fields | {"op": op.value})
                 self._rows.records += _identified(rows, topic_ids)
+
+    def _counts(self, call: Line, fields: dict[str, int | None]) -> None:
+        """How many partitions topics had, as far as this client knew."""
+        counts = _of_type(dict[str, int], call, "partition_counts")
+        if any(type(count) is not int or count < 1 for count in counts.values()):
+            raise Malformed("partition_counts")
+        if counts:
+            self._rows.call(len(counts), fields | {"op": Op.PARTITIONS.value})
+            self._rows.records += [{"topic": t, "offset": n} for t, n in counts.items()]
 
     def _named_rows(
         self, op: Op, partitions: list[str], offsets: dict[str, int], query: Any

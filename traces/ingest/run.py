@@ -226,6 +226,8 @@ def run_of(folder: Path, whole: Whole) -> Run:
             consumers_whole=not whole.evidence.reasons(["consumers", "consumers.whole"]),
             starts_known=not whole.evidence.reasons((*LOG_STARTS, "consumers.whole")),
             scanned=not whole.evidence.reasons(["complete", "final"]),
+            lives=whole.lives(),
+            sizes=whole.sizes(),
         ),
         calls=sum(f.calls for f in whole.files),
         warnings=[warning for f in whole.files for warning in f.warnings],

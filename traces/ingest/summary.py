@@ -16,6 +16,8 @@ from traces.context import Ints
 from traces.ingest.clocks import Extremes
 from traces.ingest.evidence import marks
 from traces.ingest.lines import Piece
+from traces.ingest.memberships import Moves, moves
+from traces.ingest.sizes import sizes
 from traces.ingest.transactions import undecided
 from traces.schema import NONE, Isolation, Op, Outcome
 
@@ -75,6 +77,9 @@ class Summary:
     digest: dict[str, list[int]] = field(factory=dict[str, list[int]])
     counts: Counts = field(factory=dict[str, tuple[int, int]])
     marks: list[str] = field(factory=list[str])
+    moves: Moves = field(factory=dict[str, list[int]])
+    sizes: Moves = field(factory=dict[str, list[int]])
+    last_time: int = NONE  # of a call or its return
     clocks: Extremes = field(factory=dict[str, tuple[int, int]])
     names: dict[str, dict[str, int]] = field(factory=dict[str, dict[str, int]])
 
@@ -91,6 +96,8 @@ class Summary:
         self.of_unknown_partition = int(np.count_nonzero(of_unknown_partition(columns)))
         self.digest = {name: column.tolist() for name, column in digest(columns).items()}
         self.marks = marks(columns)
+        self.moves, self.sizes = moves(columns), sizes(columns)
+        self.last_time = max(int(columns[name].max(initial=NONE)) for name in ("inv", "ret"))
 
     def holds(self, unit: int) -> bool:
         """Whether rows of this unit of the process may be here."""

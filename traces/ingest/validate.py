@@ -46,6 +46,7 @@ def findings(call: Any) -> Iterator[FieldProblem]:
         yield "query", f"expected one of {', '.join(QUERIES)} or a time in ms, found {shown(query)}"
     yield from _topic_ids(call.get("topic_ids"))
     yield from _topics(call.get("topics"))
+    yield from _counts(call.get("partition_counts"))
 
 
 def _one_of(call: dict[str, Any], name: str, words: tuple[str, ...]) -> Iterator[FieldProblem]:
@@ -152,6 +153,14 @@ def _topics(topics: Any) -> Iterator[FieldProblem]:
     for i, name in enumerate(cast("list[Any]", topics or [])):
         if type(name) is not str:
             yield f"topics[{i}]", f"expected a string, found {shown(name)}"
+
+
+def _counts(counts: Any) -> Iterator[FieldProblem]:
+    yield from _object("partition_counts", counts)
+    for topic, count in _items(counts):
+        if type(count) is not int or not 1 <= count <= MOST_PARTITIONS:
+            most = f"expected a whole number from 1 to {MOST_PARTITIONS}"
+            yield f"partition_counts.{topic}", f"{most}, found {shown(count)}"
 
 
 def is_partition(name: Any) -> bool:

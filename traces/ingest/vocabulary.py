@@ -42,6 +42,7 @@ FIELDS: Final = frozenset(
         "control",
         "transactional",
         "leader_epochs",
+        "partition_counts",
     ]
 )
 RECORD_FIELDS: Final = frozenset(

@@ -27,14 +27,18 @@ from traces.ingest.logs import (
     newest_lives,
     tell_lives_apart,
 )
+from traces.ingest.memberships import lives
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
+from traces.ingest.sizes import sizes_known
 from traces.ingest.summary import DIGEST, Counts, Summary, of_unknown_partition
 from traces.ingest.transactions import SENT, alone, attempts, prove, shown, undecided
+from traces.lives import Lives
 from traces.meta import Meta
 from traces.names import Names
 from traces.problems import Problems
 from traces.schema import NONE, Flag
+from traces.sizes import Sizes
 
 # As the builtin `map`: wherever the work is done, the answers come in order.
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -98,6 +102,19 @@ class Whole:
         copied = self._copy_sends()
         list(self.map(partial(rewrite, self.store), [(t, self._change(t)) for t in self.pieces]))
         self._weigh(copied)
+
+    def lives(self) -> Lives:
+        """When groups had no members."""
+        holed = [self.names.processes.number(file.name) for file in self.files if file.gaps]
+        last: dict[int, int] = {}
+        for piece in self.pieces:
+            process = self.names.processes.number(piece.process)
+            last[process] = max(last.get(process, NONE), piece.last_time)
+        return lives((piece.moves for piece in self.pieces), last, holed)
+
+    def sizes(self) -> Sizes:
+        """How many partitions each producer knew of."""
+        return sizes_known(piece.sizes for piece in self.pieces)
 
     def _change(self, summary: Summary) -> Change:
         return self.changes.get(summary.piece, Change())
@@ -185,6 +202,8 @@ class Whole:
         evidence.look_for_files(meta, self.files, self._done())
         if self.unproved:
             evidence.ask_for_proof(unended=self.unended)
+        if meta.transaction_ends == "some":
+            evidence.doubt_ends()
         look_for_dumps(evidence, digest, names, meta, self.files)
         if len(np.unique(digest["clock"])) > 1:
             evidence.missing["one_clock"] = "times of several clocks do not compare"

@@ -85,6 +85,8 @@ def record_scan(
             ) from None
         except (ClusterError, BadMetaError, NotAJournalError) as wrong:
             raise Refusal(str(wrong)) from None
+        for note in done.notes:
+            console.print(note)
         _tell(console, done)
         if json_file is not None:
             lacking = {"running": running, "without_leader": done.headless, "unread": done.unread}

@@ -245,9 +245,8 @@ class ConfluentConsumer(RecordedConsumer):
 
     def close(self) -> None:
         """As the client's own, with the rebalance and the commit that it may bring."""
-        invoked = now()
-        self._client.close()
-        self._process.end("close", invoked)
+        with self._ending():
+            self._client.close()
 
     def __enter__(self) -> Self:
         return self

@@ -159,11 +159,9 @@ class ConfluentProducer(RecordedProducer):
 
     def close(self, *args: Any) -> Any:
         """Flush, as the client's own close does, and end the recording."""
-        invoked = now()
         closing = getattr(self._client, "close", self._client.flush)
-        closed = closing(*args)
-        self._process.end("close", invoked)
-        return closed
+        with self._ending():
+            return closing(*args)
 
     def __enter__(self) -> Self:
         return self

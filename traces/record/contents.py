@@ -14,6 +14,7 @@ SCANNER = "highwater record-scan"
 
 _TOPIC = re.compile(rb'"topic":("(?:[^"\\]|\\.)*")')
 _TRANSACTION = re.compile(rb'"transactional_id":"')
+_GROUP_CALL = re.compile(rb'"op": ?"(commit|txn_offsets|subscribe|assigned)"')
 _BLOCK = 1 << 22
 
 
@@ -71,6 +72,23 @@ def scan_files(run: Path) -> list[Path]:
     """The files of earlier scans; a new one takes their place."""
     heads = ((file, _recorder(file, first_line(file))) for file in process_files(run))
     return [file for file, head in heads if head and head.client.startswith(SCANNER)]
+
+
+def group_calls(run: Path) -> Iterator[dict[str, Any]]:
+    """The calls of recorded processes that join a group, or commit for one."""
+    for file in process_files(run):
+        for block in _blocks(file):
+            for line in block.splitlines():
+                if _GROUP_CALL.search(line):
+                    yield orjson.loads(line)
+
+
+def lines_of(file: Path, *parts: bytes) -> Iterator[dict[str, Any]]:
+    """The calls of a file in whose lines one of these parts stands."""
+    for block in _blocks(file):
+        for line in block.splitlines():
+            if any(part in line for part in parts):
+                yield orjson.loads(line)
 
 
 def first_line(file: Path) -> dict[str, Any]:

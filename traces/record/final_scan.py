@@ -7,7 +7,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from traces.record.cluster import describe, library
+from traces.record.aborts import ended, ended_by_others
+from traces.record.cluster import Cluster, describe, library
+from traces.record.committers import TOPIC, commits_of_others, recorded_commits, told
 from traces.record.contents import SCANNER, Contents, contents, scan_files
 from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
@@ -49,6 +51,8 @@ class Scanned:
     running: Collection[str]
     headless: Collection[str]
     unread: Collection[str]
+    #: Sentences about others than recorded clients, who committed or ended transactions
+    notes: Collection[str] = ()
 
     @property
     def complete(self) -> bool:
@@ -87,11 +91,42 @@ class FinalScan:
         unread: list[str] = []
         for isolation in self.isolations:
             unread += self._scan(isolation, used, found.hashes, counts)
+        notes: list[str] = []
+        committers = self._committers(used, cluster, notes)
+        # A scan that did not come to its end tells nothing of what is not visible.
+        asks = found.transactional and not unread
+        enders = self._enders(used, notes) if asks else None
         again = contents(run)
         names = [*again.names, *(_name(file) for file in scan_files(run))]
-        scanned = Scanned(len(again.names), counts, running, cluster.headless, unread)
-        write(run, merged(before, run.name, again.processes, names, cluster, scanned.complete))
+        scanned = Scanned(len(again.names), counts, running, cluster.headless, unread, notes)
+        said = (before, run.name, again.processes, names, cluster, scanned.complete, committers)
+        write(run, merged(*said) | ({"transaction_ends": enders} if enders else {}))
         return scanned
+
+    def _committers(self, used: Library, cluster: Cluster, notes: list[str]) -> dict[str, str]:
+        """For each group of the run whether `all` who committed for it were recorded, or `some`."""
+        known = recorded_commits(self.run)
+        internal = cluster.internal.get(TOPIC)
+        if internal is None or not known.groups:
+            return {}
+        try:
+            others = commits_of_others(used, self.conf, known, internal["partitions"])
+        except Exception as error:  # of a library that is loaded when it is called for; a time-out
+            notes.append(f"nobody knows who else commits: {TOPIC} cannot be read: {error}")
+            return dict.fromkeys(sorted(known.groups), "some")
+        notes += [told(group, commits) for group, commits in others.items() if commits]
+        return {group: "some" if commits else "all" for group, commits in others.items()}
+
+    def _enders(self, used: Library, notes: list[str]) -> str | None:
+        """`some`, if an operator aborted what a producer had committed."""
+        try:
+            names = ended_by_others(used, self.conf, ended(self.run))
+        except Exception as error:  # of a library that is loaded when it is called for; a time-out
+            notes.append(f"nobody knows who else ends transactions: {error}")
+            return None
+        if names:
+            notes.append(f"aborted by nobody's producer or coordinator: {', '.join(names)}")
+        return "some" if names else None
 
     def _scan(
         self, isolation: str, used: Library, hashes: bool, counts: Mapping[str, int]

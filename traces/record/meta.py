@@ -40,6 +40,7 @@ def merged(
     names: Iterable[str],
     cluster: "Cluster",
     complete: bool,
+    committers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The new `meta.json`. Hand-written faults, notes and settings survive."""
     processes = list(processes)
@@ -57,8 +58,20 @@ def merged(
     for role in ("producer", "consumer"):
         mine = [process for process in processes if process.role == role]
         meta[f"{role}s"] = {**before.get(f"{role}s", {}), **_by_client(mine)}
+    if committers:
+        meta["groups"] = _groups(before.get("groups", {}), committers)
     meta.setdefault("faults", [])
     return meta
+
+
+def _groups(before: Mapping[str, Any], committers: Mapping[str, str]) -> dict[str, Any]:
+    """Who commits for each group; what was said to be `some` stays so."""
+    groups = dict(before)
+    for group, who in committers.items():
+        said = groups.get(group, {})
+        worse = "some" if said.get("committers") == "some" else who
+        groups[group] = {**said, "committers": worse}
+    return groups
 
 
 def _ours(source: str) -> bool:

@@ -47,6 +47,17 @@ class Recorded:
     def __bool__(self) -> bool:
         return True
 
+    @contextmanager
+    def _ending(self) -> Generator[None]:
+        """The client is closed in here; one whose close raises, as when it was fenced, crashed."""
+        invoked = now()
+        try:
+            yield
+        except Exception:
+            self._process.end("crash", invoked)
+            raise
+        self._process.end("close", invoked)
+
     def _id(self, topic: str, key: Any, value: Any, headers: Any) -> Id | None:
         if self._id_of is None:
             return id_in(headers)

@@ -4,6 +4,7 @@ from traces.second_checker.base import known, must, one_partition, ops, predicat
 from traces.second_checker.consumers import successive
 from traces.second_checker.facts import acknowledged, first_visible, reads
 from traces.second_checker.history import History
+from traces.second_checker.lives import forgot, may_be_gone
 from traces.second_checker.rows import Row, before
 
 _POSITIONS = ("poll", "seek", "assign", "reset")
@@ -39,6 +40,9 @@ def resets_have_a_cause(h: History, rows: list[Row]) -> None:
         commit = rows[0]
         must(commit.ok and before(commit, reset), "nothing was committed before")
         must(commit.group == _group(h, reset) is not None, "another group committed it")
+        gone = forgot(h, commit, reset, commit.group or "")
+        must(not gone, "what was committed has been deleted, or has expired")
+        must(not may_be_gone(h, commit, reset), "the group may have been made again in between")
     elif reason == "out_of_range":
         _out_of_range(h, partition, rows)
     else:

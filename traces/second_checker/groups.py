@@ -13,6 +13,14 @@ from traces.second_checker.facts import (
     visible,
 )
 from traces.second_checker.history import History
+from traces.second_checker.lives import (
+    altered,
+    ended_between,
+    is_vague,
+    may_differ,
+    may_have_begun,
+    stay_of,
+)
 from traces.second_checker.rows import PartitionName, Row, before, same_clock
 
 
@@ -20,6 +28,9 @@ def _one_generation(h: History, group: str | None) -> None:
     """Only a group of the classic protocol has generations; in KIP-848 they are its members'."""
     protocols = {str(member.get("group_protocol")).lower() for member in h.members(group or "")}
     must(h.jepsen or protocols != {"consumer"}, "its members' epochs are their own")
+
+
+_ANEW = "the group may have been made again in between"
 
 
 def _one_group(rows: list[Row]) -> None:
@@ -38,6 +49,7 @@ def one_owner(h: History, rows: list[Row]) -> None:
     must(one.generation is not None and one.generation == two.generation, "the generations differ")
     must(one.process != two.process, "it is one member")
     must(not same_instance(one, two), "it is one static member that came back")
+    must(not may_differ(h, one, two), _ANEW)
 
 
 @predicate("G4", "assigned commit")
@@ -52,6 +64,25 @@ def old_refused(h: History, rows: list[Row]) -> None:
     must(before(joined, commit), "the commit had begun when the newer generation was there")
     new, old = known("a generation is missing", joined.generation, commit.generation)
     must(new > old, "the generation of the commit is not older")
+    _not_anew(h, joined, commit)
+
+
+def _not_anew(h: History, joined: Row, commit: Row) -> None:
+    """The committer was in its generation before the newer one, or the group is the same."""
+    own: list[Row] = []
+    for n, line in h.by_process[commit.process]:
+        mine = line["op"] == "assigned" and line["outcome"] == "ok" and n < commit.n
+        mine = mine and line.get("group") == commit.group
+        if mine and line.get("generation") == commit.generation:
+            own.append(Row(line, {}, "assigned", "", n, 0))
+    if not own:
+        must(not ended_between(h, joined, commit), _ANEW)
+        must(not may_differ(h, joined, commit), _ANEW)
+        return
+    must(not ended_between(h, joined, own[-1]), _ANEW)
+    known = own[-1].inv is not None and joined.ret is not None and same_clock(own[-1], joined)
+    if not known or (own[-1].inv or 0) > (joined.ret or 0):
+        must(not may_differ(h, joined, commit), _ANEW)
 
 
 @predicate("G5", "commit commit")
@@ -66,6 +97,7 @@ def commits_forward(h: History, rows: list[Row]) -> None:
     must(one.at < two.at if own else before(one, two), "the second was not made after the first")
     first, second = known("an offset is missing", one.offset, two.offset)
     must(second < first, "the offset did not go back")
+    must(not (ended_between(h, one, two) if own else may_differ(h, one, two)), _ANEW)
     moved = (m for m in h.rows(partition, "seek", "reset") if m.process == two.process)
     moved = [m for m in moved if m.at < two.at and not (own and m.at < one.at)]
     must(not moved, "the application had moved back")
@@ -121,6 +153,29 @@ def committed_is_processed(h: History, rows: list[Row]) -> None:
     first = min((r.offset for r in given if r.offset is not None), default=None)
     below = (first is not None and first <= own) or _began_by(h, partition, group, own)
     must(below, "the group may have begun above it")
+    _in_one_stay(h, partition, group or "", own, given)
+
+
+def _in_one_stay(
+    h: History, partition: PartitionName, group: str, own: int, given: list[Row]
+) -> None:
+    """The group read below the record and committed above it while nothing set its offsets."""
+    told = [r for r in h.rows(partition, "commit", "committed") if r.ok and r.group == group]
+    rows = [*given, *(r for r in told if r.offset is not None)]
+    apart = _resets(h, group) != {"earliest"}
+    must(not (apart and is_vague(h, group)), "nobody knows when the group had members")
+    stays: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        stays.setdefault(stay_of(h, row, group, apart), []).append(row)
+    for mine in stays.values() if len(stays) > 1 else ():
+        low = min(r.offset or 0 for r in mine)
+        if low <= own < max((r.offset or 0 for r in mine if r.op != "poll"), default=-1):
+            return
+    must(len(stays) < 2, "the group may have begun above it when it was made again")
+
+
+def _resets(h: History, group: str) -> set[str]:
+    return {str(member.get("auto_offset_reset")).lower() for member in h.members(group)}
 
 
 def _began_by(h: History, partition: PartitionName, group: str | None, offset: int) -> bool:
@@ -130,8 +185,7 @@ def _began_by(h: History, partition: PartitionName, group: str | None, offset: i
     if not asked:
         return False
     began = asked[0][1]
-    resets = {str(m.get("auto_offset_reset")).lower() for m in h.members(group or "")}
-    if began is None and resets == {"earliest"}:
+    if began is None and _resets(h, group or "") == {"earliest"}:
         began = log_start(h, partition)
     answered = [at for _, at in asked if at is not None]
     began = min(answered, default=None) if began is None else began
@@ -149,12 +203,16 @@ def delivered_once(h: History, rows: list[Row]) -> None:
     must(one is not two and (one.process, one.at) != (two.process, two.at), "it is one delivery")
     must(None not in (one.id, one.offset), "nobody knows which record it is, or where")
     must(one.id == two.id and one.offset == two.offset, "the records differ")
+    if {str(m.get("commit_order")) for m in h.members(one.group or "")} == {"commit_then_process"}:
+        twice = [r for r in h.of(one.partition, one.id, "process") if r.ok and r.group == one.group]
+        anew = may_have_begun(h, one, two) or altered(h, one, two)
+        must(len(twice) < 2 or not anew, _ANEW)
 
 
-@predicate("G10", "commit|committed|assigned poll")
+@predicate("G10", "commit|committed|assigned|alter_offsets poll")
 def goes_on(h: History, rows: list[Row]) -> None:
     """First read after assignment ⇒ no visible record from the committed offset up to it."""
-    ops(rows, "commit|committed|assigned", "poll")
+    ops(rows, "commit|committed|assigned|alter_offsets", "poll")
     partition, (base, read) = one_partition(rows), rows
     must(read.group is not None, "its reader belongs to no group")
     _, got = known("nothing was committed", base.offset, read.offset)
@@ -167,23 +225,26 @@ def goes_on(h: History, rows: list[Row]) -> None:
     )
     earlier = [r for r in reads_by(h, partition, read.process) if since < r.at < read.at]
     must(not [r for r in earlier if r.op == "poll"], "it is not the first read of its time with it")
-    starts = _could_start_at(h, read)
-    must(starts, "nothing was committed by then")
-    for offset in starts:
-        skipped = first_visible(h, read, offset, got)
-        must(skipped is not None, f"it may have begun at {offset}, and missed nothing from there")
+    start = _could_start_at(h, read)
+    must(start is not None, "nothing was committed by then")
+    assert start is not None
+    skipped = first_visible(h, read, start.offset or 0, got)
+    must(skipped is not None, "it may have begun there, and missed nothing")
+    earliest = _resets(h, read.group or "") == {"earliest"}
+    must(earliest or not may_have_begun(h, start, read), _ANEW)
 
 
-def _could_start_at(h: History, read: Row) -> list[int]:
-    """Offsets that the group may have told this member: of all commits that may have been made."""
-    partition, found = read.partition, list[int]()
-    for row in h.rows(partition, "commit"):
+def _could_start_at(h: History, read: Row) -> Row | None:
+    """What may have told the member the highest offset: of all commits that may have been made."""
+    partition, found = read.partition, list[Row]()
+    for row in h.rows(partition, "commit", "alter_offsets"):
         own = row.process == read.process and row.line["seq"] >= read.line["seq"]
         failed = row.line["outcome"] == "fail"
         if row.group != read.group or failed or own or before(read, row):
             continue
         if row.offset is not None:
-            found.append(row.offset)
+            found.append(row)
+    found.sort(key=lambda row: -1 if row.inv is None else row.inv)
     asked = [r for r in h.rows(partition, "committed") if r.process == read.process and r.ok]
-    found += [r.offset for r in asked[-1:] if r.at < read.at and r.offset is not None]
-    return [max(found)] if found else []
+    found = [r for r in asked[-1:] if r.at < read.at and r.offset is not None] + found
+    return max(found, key=lambda row: row.offset or 0, default=None)

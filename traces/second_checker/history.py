@@ -35,6 +35,8 @@ class History:
     committed_units: set[UnitKey] = field(factory=set[UnitKey])
     answered: dict[UnitKey, int | None] = field(factory=dict[UnitKey, int | None])
     ended: dict[str, int | None] = field(factory=dict[str, int | None])  # when a process left
+    last_call: dict[str, int] = field(factory=dict[str, int])  # the last time it tells
+    holed: set[str] = field(factory=set[str])  # processes of which lines are missing
     open_state: dict[str, str] = field(factory=dict[str, str])
     by_partition: dict[PartitionName, list[Row]] = field(
         factory=lambda: defaultdict[PartitionName, list[Row]](list)

@@ -4,8 +4,11 @@ from attrs import frozen
 
 from traces.second_checker.base import must, one_partition, ops, predicate
 from traces.second_checker.history import ABORTED, COMMITTED, History
+from traces.second_checker.lives import deletions, forgot, may_be_gone
 from traces.second_checker.rows import PartitionName, Row
 
+# Who sets a group's offsets, or deletes them: then nothing is committed.
+_PLAIN = ("commit", "alter_offsets", "delete_offsets")
 _ALWAYS, _NEVER = float("-inf"), float("inf")
 
 
@@ -14,7 +17,7 @@ class Write:
     """A write of a group's offset: between when it may have taken effect."""
 
     row: Row
-    value: int
+    value: int | None
     start: float
     end: float
 
@@ -22,10 +25,12 @@ class Write:
 def _writes(h: History, partition: PartitionName, group: str | None) -> list[Write]:
     """Commits that did not fail, and offsets that a transaction sent and did not take back."""
     found: list[Write] = []
-    for row in h.rows(partition, "commit", "txn_offsets"):
-        if row.group != group or row.outcome == "fail" or row.offset is None:
+    for row in h.rows(partition, *_PLAIN, "txn_offsets"):
+        if row.group != group or row.outcome == "fail":
             continue
-        if row.op == "commit":
+        if row.offset is None and row.op != "delete_offsets":
+            continue
+        if row.op in _PLAIN:
             start = _ALWAYS if row.line.get("auto") or row.inv is None else row.inv
             end = row.ret if row.ok and row.ret is not None else _NEVER
             found.append(Write(row, row.offset, start, end))
@@ -48,22 +53,36 @@ def _explained(writes: list[Write], asked: Row, since: float, open_end: bool = F
     )
 
 
-def _since(writes: list[Write], op: str, asked: Row) -> float | None:
-    """The latest start of a write that was surely over when it was asked."""
+def _since(writes: list[Write], ops: tuple[str, ...], asked: Row) -> Write | None:
+    """The write that began last of those that were surely over when it was asked."""
     now = asked.inv if asked.inv is not None else _ALWAYS
-    return max((w.start for w in writes if w.row.op == op and w.end < now), default=None)
+    over = [w for w in writes if w.row.op in ops and w.end < now]
+    return max(over, key=lambda w: w.start, default=None)
 
 
-@predicate("G7", "commit committed")
+def _not_gone(h: History, last: Write | None, asked: Row) -> None:
+    """If the answer is that there is nothing, nothing can have taken away what there was."""
+    if asked.offset is not None or last is None:
+        return
+    group = asked.group or ""
+    must(not forgot(h, last.row, asked, group), "what was committed was deleted, or has expired")
+    must(not may_be_gone(h, last.row, asked), "the group may have been made again in between")
+
+
+@predicate("G7", "commit|alter_offsets|delete_offsets committed")
 def fetched_was_committed(h: History, rows: list[Row]) -> None:
     """An answer is a commit concurrent with the question, or the last one before it."""
-    ops(rows, "commit", "committed")
+    ops(rows, "|".join(_PLAIN), "committed")
     partition, (_, asked) = one_partition(rows), rows
     must(asked.ok and rows[0].group == asked.group is not None, "the groups differ")
     writes = _writes(h, partition, asked.group)
-    since = _since(writes, "commit", asked)
-    must(since is not None, "nothing was surely committed before it was asked")
-    must(not _explained(writes, asked, since or _ALWAYS, True), "such a commit may have been there")
+    last = _since(writes, _PLAIN, asked)
+    must(last is not None, "nothing was surely committed before it was asked")
+    now = _ALWAYS if asked.inv is None else asked.inv
+    gone = [begin for begin, end in deletions(h, asked.group or "") if end < now]
+    since = max([_ALWAYS if last is None else last.start, *gone])
+    must(not _explained(writes, asked, since, True), "such a commit may have been there")
+    _not_gone(h, last, asked)
 
 
 @predicate("T9", "txn_offsets committed")
@@ -82,9 +101,11 @@ def offsets_with_outputs(h: History, rows: list[Row]) -> None:
         must(changed, "it may have been committed before the trace")
         return
     must(h.state(sent) == COMMITTED, "the transaction is not known to be committed")
-    since = _since(writes, "txn_offsets", asked)
-    must(since is not None, "no transaction was surely over before it was asked")
-    must(not _explained(writes, asked, since or _ALWAYS), "such a write may have been there")
+    last = _since(writes, ("txn_offsets",), asked)
+    must(last is not None, "no transaction was surely over before it was asked")
+    since = _ALWAYS if last is None else last.start
+    must(not _explained(writes, asked, since), "such a write may have been there")
+    _not_gone(h, last, asked)
 
 
 def _answered_otherwise(h: History, asked: Row) -> bool:

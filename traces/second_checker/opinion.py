@@ -36,7 +36,7 @@ MODULES = (
     *(consumers, fetching, groups, handover, share),
 )
 # Checks whose witnesses need the history of all partitions.
-EVERYWHERE = frozenset({"T6", "G3", "A1"})
+EVERYWHERE = frozenset({"T6", "G3", "A1", "P6"})
 Opinion = Confirmed | Refuted | Undecided
 # What an event tells, and where a line or a record keeps it.
 _OF_CALL = {

@@ -3,6 +3,7 @@
 from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import acknowledged, where
 from traces.second_checker.history import ABORTED, COMMITTED, History
+from traces.second_checker.lives import may_have_begun
 from traces.second_checker.rows import Row, before
 
 
@@ -159,3 +160,4 @@ def consumed_once(h: History, rows: list[Row]) -> None:
     must(one.offset is not None and one.offset == two.offset, "the offsets differ")
     must(one.unit != two.unit, "it is one transaction")
     must(all(h.state(r) == COMMITTED for r in rows), "a transaction is not known to be committed")
+    must(not may_have_begun(h, one, two), "the group may have been made again in between")

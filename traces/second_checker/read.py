@@ -124,7 +124,12 @@ def _read_process(history: History, lines: Iterable[TraceLine], undecided: "_Und
     for n, line in enumerate(lines):
         process, last = line["process"], line["op"]
         whole = whole and line["seq"] == seq + 1
+        if line["seq"] != seq + 1:
+            history.holed.add(process)
         seq = line["seq"]
+        for time in (line.get("invoked_ns"), line.get("returned_ns")):
+            if time is not None:
+                history.last_call[process] = max(history.last_call.get(process, time), time)
         txn = line.get("txn")
         if last in ("txn_commit", "txn_abort"):
             if txn is None:

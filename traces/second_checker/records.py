@@ -1,5 +1,7 @@
 """L and P about single records: payloads, time stamps, compaction and partitions, negated."""
 
+from collections.abc import Iterator
+
 from traces.second_checker.base import known, must, one_partition, ops, predicate
 from traces.second_checker.facts import (
     age,
@@ -14,7 +16,7 @@ from traces.second_checker.facts import (
 )
 from traces.second_checker.history import UNKNOWN, History
 from traces.second_checker.keys import partition_of
-from traces.second_checker.rows import PartitionName, Row
+from traces.second_checker.rows import PartitionName, Row, before
 
 
 @predicate("L7", "send|poll|scan|dump poll|scan|dump")
@@ -127,6 +129,37 @@ def key_names_partition(h: History, rows: list[Row]) -> None:
     partitions = h.topic(topic).get("partitions")
     partitioner, key = h.producer(sent.process).get("partitioner"), sent.record.get("key")
     must(partitions and partitioner and key is not None, "a setting or the key is missing")
-    right = partition_of(str(partitioner), str(key), int(partitions or 1))
-    (right,) = known("the hash is not known", right)
-    must(right != int(partition), "the key belongs there")
+    least, most = _numbers(h, sent, topic, int(partitions or 1))
+    for number in {int(partitions or 1), *range(least, most + 1)}:
+        (right,) = known("the hash is not known", partition_of(str(partitioner), str(key), number))
+        must(right != int(partition), f"the key belongs there if there are {number} partitions")
+
+
+def _numbers(h: History, sent: Row, topic: str, last: int) -> tuple[int, int]:
+    """How many partitions the producer can have known of: since it had used them, or told it."""
+    least, most = 1, last
+    for _, line in h.by_process[sent.process]:
+        told = (line.get("partition_counts") or {}).get(topic) if line["outcome"] == "ok" else None
+        if line["seq"] >= sent.line["seq"] and told is not None:
+            most = min(most, told)
+        if line["seq"] <= sent.line["seq"] and told is not None:
+            least = max(least, told)
+        if line["op"] == "send" and line["seq"] < sent.line["seq"]:
+            mine = [r for r in line.get("records") or () if r["topic"] == topic]
+            used = [r["partition"] + 1 for r in mine if r.get("partition") is not None]
+            least = max([least, *used])
+    return least, min([most, *_before_more(h, sent, topic)])
+
+
+def _before_more(h: History, sent: Row, topic: str) -> Iterator[int]:
+    """How many there were at most before somebody added more, who did so after this send."""
+    for lines in h.by_process.values():
+        told: int | None = None
+        for n, line in lines:
+            number = (line.get("partition_counts") or {}).get(topic)
+            if number is None or line["outcome"] != "ok":
+                continue
+            adds = line["op"] == "create_partitions"
+            if adds and before(sent, Row(line, {}, line["op"], "", n, 0)):
+                yield number - 1 if told is None else told
+            told = number

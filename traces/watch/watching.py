@@ -12,6 +12,7 @@ from traces.checks.catalogue import CHECKS
 from traces.columns import MutableColumns
 from traces.context import Context, Ints, context
 from traces.ingest.evidence import Evidence
+from traces.ingest.memberships import Moves, lives, moves
 from traces.meta import Meta
 from traces.names import Names
 from traces.schema import NONE, Op
@@ -56,6 +57,8 @@ class Watch:
     _senders: set[int] = field(factory=set[int])
     _processing: set[int] = field(factory=set[int])
     _clocks: set[int] = field(factory=set[int])
+    _moves: list[Moves] = field(factory=list[Moves])
+    _last: dict[int, int] = field(factory=dict[int, int])  # the last time of each process
     _shown: set[str] = field(factory=set[str])
 
     def __attrs_post_init__(self) -> None:
@@ -100,6 +103,11 @@ class Watch:
         self._senders |= set(np.unique(columns["process"][columns["op"] == Op.SEND]).tolist())
         self._processing |= set(np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist())
         self._clocks |= set(np.unique(columns["clock"]).tolist())
+        self._moves.append(moves(columns))
+        for name in ("inv", "ret"):
+            number = int(columns["process"][0])
+            last = int(columns[name].max(initial=NONE))
+            self._last[number] = max(self._last.get(number, NONE), last)
         self._windows.add(columns)
         if np.isin(columns["op"], (Op.TXN_COMMIT, Op.TXN_ABORT)).any():
             self._windows.ended(int(columns["process"][0]))
@@ -145,7 +153,13 @@ class Watch:
         return checks
 
     def _context(self) -> Context:
-        return context(self._configured, self.names, self._processing - {NONE})
+        holed = [
+            self.names.processes.number(process.name)
+            for process in self.folder.processes.values()
+            if process.holed
+        ]
+        known = lives(self._moves, self._last, holed)
+        return context(self._configured, self.names, self._processing - {NONE}, lives=known)
 
     def _strong(self, known: Context) -> bool:
         """Whether all producers, configured or seen to send, wait for all replicas."""

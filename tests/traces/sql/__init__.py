@@ -174,6 +174,13 @@ create view copies as select process, tp, replica, max(off) filter (op = 'dump_s
   from r group by process, tp, replica having bool_or(op in ('dump', 'marker', 'dump_end'));
 create view ended as select process, max(ret) as at from r
   where op in ('call close', 'call crash') group by process;
+create view stays as select a.grp, a.process, min(a.inv) as since, greatest(max(e.at),
+    (select max(greatest(x.inv, x.ret)) from r x where x.process = a.process)) as until
+  from r a left join ended e using (process) where a.op in ('assigned', 'call assigned')
+    and a.outcome = 'ok' and a.grp is not null group by a.grp, a.process;
+create macro parted(g, one, two) as not exists (from stays s where s.grp = g)
+  or exists (from stays s where s.grp = g and s.until >= one and s.until < two
+    and not exists (from stays o where o.grp = g and o.since <= s.until and o.until > s.until));
 """
 
 

@@ -1,9 +1,10 @@
 """Promises about consumer groups and share groups, as queries."""
 
 QUERIES = {
-    "G1": """from r select 1 where op = 'assigned' and outcome = 'ok' and grp is not null
-        group by tp, grp, generation having count(distinct process) > 1
-        and count(distinct instance) <> 1""",
+    "G1": """from r a, r b where a.op = 'assigned' and a.outcome = 'ok' and b.op = 'assigned'
+        and b.outcome = 'ok' and a.grp = b.grp and a.tp = b.tp and a.generation = b.generation
+        and a.process <> b.process and a.inv <= b.inv and not parted(a.grp, a.inv, b.ret)
+        and (a.instance is null or a.instance is distinct from b.instance)""",
     "G2": """from moves a, moves b, r p where a.op = 'assigned' and a.nxt = 'revoked'
         and b.op = 'assigned' and a.grp = b.grp and a.tp = b.tp and a.process <> b.process
         and a.ret < b.inv and p.op = 'poll' and p.process = b.process and p.tp = b.tp
@@ -31,11 +32,14 @@ QUERIES = {
                  and e.at <= t.since)))""",
     "G4": """from r a, r c where a.op = 'assigned' and c.op = 'commit' and a.grp = c.grp
         and a.generation > c.generation and a.ret < c.inv and a.outcome = 'ok'
-        and c.outcome = 'ok' and not c.auto""",
+        and c.outcome = 'ok' and not c.auto and (not parted(a.grp, a.inv, c.ret)
+        or exists (from r o where o.op = 'assigned' and o.process = c.process and o.n < c.n
+            and o.grp = c.grp and o.generation = c.generation and o.inv <= a.ret))""",
     "G5": """from r a, r b where a.op = 'commit' and b.op = 'commit' and a.grp = b.grp
         and a.tp = b.tp and a.generation = b.generation and b.off < a.off
         and a.outcome = 'ok' and b.outcome = 'ok'
         and ((a.process = b.process and a.n < b.n) or a.ret < b.inv)
+        and not parted(a.grp, a.inv, b.ret)
         and not exists (from r s where s.op in ('seek', 'reset') and s.tp = a.tp
                         and s.process = b.process)""",
     "G6": """from r c where c.op = 'commit' and c.outcome = 'ok' and c.grp is not null and exists (
@@ -51,7 +55,7 @@ QUERIES = {
                 from offered l where l.grp = q.grp and l.tp = q.tp and l.sure
                 and l.inv > c.ret and l.ret < q.inv))
         and (q.off is not null or exists (from offered l where l.grp = q.grp
-            and l.tp = q.tp and l.sure and l.ret < q.inv))""",
+            and l.tp = q.tp and l.sure and l.ret < q.inv and not parted(q.grp, l.inv, q.ret)))""",
     "G8": """from (from r k select grp, tp, max(off) as upto where op in ('commit', 'committed')
               and outcome = 'ok' and grp is not null and delivery_limit(k.grp) is null
               group by grp, tp) c, visible v

@@ -29,8 +29,12 @@ QUERIES = {
               having count(distinct (process, pid, epoch)) > 1) s using (tp, id)
         select 1 group by tp, id having count(distinct d.off) > 1""",
     "P6": """from sends s where s.outcome = 'ok' and hasher(s.process) is not null
-        and s.key is not null and s.chosen = false and s.tp <> s.topic || ':' || key_partition(
-            hasher(s.process), s.key, (select count(*) from parts p where p.topic = s.topic))""",
+        and s.key is not null and s.chosen = false and not exists (from range(
+            (select coalesce(max(split_part(e.tp, ':', -1)::int), 0) + 1 from sends e
+             where e.process = s.process and e.topic = s.topic and e.n < s.n),
+            (select count(*) from parts p where p.topic = s.topic) + 1) g(number)
+          where s.tp = s.topic || ':' || key_partition(hasher(s.process), s.key, g.number::int))
+        """,
     "T1": """from sends s where s.state = 'committed' and s.outcome <> 'fail'
         and not compacted(s.topic) and coalesce(s.off, 0) >= left_from(s.tp)
         and not exists (from final f where f.tp = s.tp and f.id = s.id)""",

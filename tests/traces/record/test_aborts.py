@@ -1,0 +1,122 @@
+"""What `__transaction_state` tells of transactions that nobody's producer ended."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from attrs import define, field
+
+from refimpl.storage import coordinator_records as kafka
+from traces.record.aborts import ABORTS, ended, ended_by_others
+from traces.record.scan import Library
+
+BEGUN, COMMITTING, COMMITTED = 1, 2, 4
+TXN = {"txn": 0, "transactional_id": "till"}
+
+
+def write(run: Path, *, visible: list[int], end: str = "txn_commit") -> None:
+    """A transaction of records 1 and 2, beside record 3; and both scans."""
+
+    def line(op: str, *ids: int, **more: Any) -> bytes:
+        records = {"records": [{"topic": "t", "partition": 0, "id": id} for id in ids]}
+        about = {"process": "p#0", "clock": "elsewhere", "op": op, "outcome": "ok"}
+        return orjson.dumps(about | more | (records if ids else {})) + b"\n"
+
+    calls = [line("txn_begin", **TXN), line("send", 1, **TXN), line("send", 2, **TXN)]
+    (run / "p#0.ndjson").write_bytes(b"".join([*calls, line("send", 3), line(end, **TXN)]))
+    for name, ids in (("read_uncommitted", [1, 2, 3]), ("read_committed", visible)):
+        (run / f"{name}.ndjson").write_bytes(line("scan", *ids, isolation=name))
+
+
+@define
+class Message:
+    key: Any
+    value: Any
+    at: int
+
+    def offset(self) -> int:
+        return self.at
+
+    def error(self) -> None:
+        return None
+
+
+@define
+class Reader:
+    """A consumer of `__transaction_state` that is given these states of one transactional id."""
+
+    states: list[tuple[str, int]]
+    at: int = 0
+    read: list[int] = field(factory=list[int])
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: None})})
+
+    def get_watermark_offsets(self, _partition: Any, timeout: float) -> tuple[int, int]:
+        return 0, len(self.states)
+
+    def assign(self, _partitions: list[Any]) -> None: ...
+
+    def position(self, _partitions: list[Any]) -> list[Any]:
+        return [SimpleNamespace(offset=self.at)]
+
+    def consume(self, _count: int, _timeout: float) -> list[Message]:
+        self.at = len(self.states)
+        return [_message(*one, number) for number, one in enumerate(self.states)]
+
+    def close(self) -> None: ...
+
+
+def _message(name: str, status: int, number: int) -> Message:
+    value = kafka.TransactionLogValue(
+        producer_id=7,
+        producer_epoch=1,
+        transaction_timeout_ms=60_000,
+        transaction_status=status,
+        transaction_partitions=(),
+        transaction_last_update_timestamp_ms=5,
+        transaction_start_timestamp_ms=4,
+    )
+    kind, key = kafka.TRANSACTION_RECORDS[0], kafka.TransactionLogKey(name)
+    raw = kafka.write_record(kafka.CoordinatorRecord(kind, key, value, version=number % 2))
+    return Message(lambda: raw[0], lambda: raw[1], number)
+
+
+def others(run: Path, *states: tuple[str, int]) -> list[str]:
+    def consumer(_conf: dict[str, Any]) -> Reader:
+        return Reader(list(states))
+
+    def partition(topic: str, number: int, offset: int = 0) -> Any:
+        return SimpleNamespace(topic=topic, partition=number, offset=offset)
+
+    return ended_by_others(Library(consumer, None, partition, None, 0), {}, ended(run))
+
+
+COMMIT = [("till", status) for status in (BEGUN, COMMITTING, COMMITTED)]
+
+
+@pytest.mark.parametrize("visible", [[3], [1, 3]])
+def test_what_was_committed_and_is_hidden_was_aborted_by_an_operator(
+    tmp_path: Path, visible: list[int]
+) -> None:
+    write(tmp_path, visible=visible)
+    assert others(tmp_path, *COMMIT) == ["till"]
+    assert others(tmp_path, *COMMIT, ("another", ABORTS[0])) == ["till"]
+
+
+@pytest.mark.parametrize("status", ABORTS)
+def test_a_coordinator_that_aborted_may_have_hit_another_transaction(
+    tmp_path: Path, status: int
+) -> None:
+    """That is a fault of Kafka's (KIP-890), and nobody is excused."""
+    write(tmp_path, visible=[3])
+    assert others(tmp_path, ("till", status), *COMMIT) == []
+
+
+def test_what_is_visible_or_was_aborted_by_its_producer_needs_no_other(tmp_path: Path) -> None:
+    write(tmp_path, visible=[1, 2, 3])
+    assert others(tmp_path, *COMMIT) == []
+    write(tmp_path, visible=[3], end="txn_abort")
+    assert others(tmp_path, *COMMIT) == []
