@@ -6,7 +6,7 @@ from check_witnesses import Found, witnesses
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.explained import about, facts, told
+from traces.explained import about, facts, reported
 from traces.ingest.evidence import FIELDS, SPOKEN
 
 FAMILIES = {
@@ -120,7 +120,7 @@ def _section(check: Check) -> Iterator[str]:
         yield f"- specified by: `{check.spec}`"
     if check.kinds:
         yield f"- class in a Jepsen history: {', '.join(f'`{kind}`' for kind in check.kinds)}"
-    for title, items in told(check):
+    for title, items in reported(check):
         yield f"\n{title.capitalize()}:\n"
         yield from (f"- {item}" for item in items)
 

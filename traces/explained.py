@@ -19,7 +19,7 @@ def lines_of(id: str) -> list[str]:
     said = [head, "=" * len(head), about(check), ""]
     for name, text in facts(check):
         said.append(f"{name + ':':14}{text}")
-    for title, items in told(check):
+    for title, items in reported(check):
         said += ["", f"{title}:", *(f"  - {item}" for item in items)]
     return said
 
@@ -50,7 +50,7 @@ def facts(check: Check) -> Iterator[tuple[str, str]]:
         yield "specified by", check.spec.replace("!", ".")
 
 
-def told(check: Check) -> Iterator[tuple[str, Sequence[str]]]:
+def reported(check: Check) -> Iterator[tuple[str, Sequence[str]]]:
     """Advice for whoever has a finding."""
     yield "usual causes", advice()[check.id].causes
     yield "what to look at next", advice()[check.id].look

@@ -1,4 +1,4 @@
-"""The incidents of a judged run, and how they are told: what, where, when, beside which faults."""
+"""The incidents of a judged run in words: what, where, when, beside which faults."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,26 +18,26 @@ SHOWN = 3  # partitions, stretches of offsets and faults that are named; the oth
 def incidents_of(run: Run, verdicts: Sequence[Verdict]) -> list[Incident]:
     """What happened in a run, each cause once; violated incidents first."""
     broken = [verdict for verdict in verdicts if verdict.verdict in (VIOLATED, ALLOWED)]
-    places = [(v.check, place) for v in broken for place in (v.places or _shown(v))]
-    clocks = {place["clock"] for _, place in places} - {NONE}
+    found_at = [(v.check, at) for v in broken for at in (v.locations or _shown(v))]
+    clocks = {at["clock"] for _, at in found_at} - {NONE}
     timed = len(clocks) <= 1  # times of several clocks do not compare
     faults = [Fault(f.at_ns, f.what, f.until_ns) for f in run.meta.faults if f.at_ns is not None]
     return incidents(
-        (_found(run, check, place, timed) for check, place in places), faults if timed else ()
+        (_found(run, check, at, timed) for check, at in found_at), faults if timed else ()
     )
 
 
-def _found(run: Run, check: str, place: Mapping[str, Any], timed: bool) -> Found:
+def _found(run: Run, check: str, at: Mapping[str, Any], timed: bool) -> Found:
     names = run.names
-    there = place["topic"] != NONE and place["partition"] != NONE
+    there = at["topic"] != NONE and at["partition"] != NONE
     return Found(
         check=check,
-        partition=(names.topics.name(place["topic"]), place["partition"]) if there else None,
-        ranges=tuple(zip(place["starts"], place["ends"], strict=True)),
-        group=names.groups.name(place["group"]) or "",
-        broken=place["broken"],
-        allowed=place["allowed"] + place["slow"],
-        **{name: place[name] if timed else NONE for name in ("since", "until", "told")},
+        partition=(names.topics.name(at["topic"]), at["partition"]) if there else None,
+        ranges=tuple(zip(at["starts"], at["ends"], strict=True)),
+        group=names.groups.name(at["group"]) or "",
+        broken=at["broken"],
+        allowed=at["allowed"] + at["slow"],
+        **{name: at[name] if timed else NONE for name in ("since", "until", "reported")},
     )
 
 
@@ -53,7 +53,7 @@ def _shown(verdict: Verdict) -> Iterator[Mapping[str, Any]]:
             **{"clock": NONE, "starts": at, "ends": at, "slow": 0},
             **{"broken": verdict.broken, "allowed": 0 if verdict.broken else number},
             "since": min(times, default=NONE),
-            **dict.fromkeys(("until", "told"), max(times, default=NONE)),
+            **dict.fromkeys(("until", "reported"), max(times, default=NONE)),
         }
 
 
@@ -96,7 +96,7 @@ def where(one: Incident) -> str:
     return ", ".join(of + _few(named, "partition"))
 
 
-def place(one: Incident) -> str:
+def first_partition(one: Incident) -> str:
     """The same in few words: the first partition and its first offsets."""
     if not one.partitions:
         return f"group {one.groups[0]}" if one.groups else ""

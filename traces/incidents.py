@@ -53,7 +53,7 @@ class Found:
     allowed: int = 0
     since: int = NONE
     until: int = NONE
-    told: int = NONE
+    reported: int = NONE
 
     @property
     def side(self) -> str:
@@ -116,9 +116,9 @@ class Incident:
         return max((one.until for one in self.found), default=NONE)
 
     @property
-    def told(self) -> int:
+    def reported(self) -> int:
         """When the last event of a finding was over."""
-        return max((one.told for one in self.found), default=NONE)
+        return max((one.reported for one in self.found), default=NONE)
 
     @property
     def size(self) -> int:
@@ -139,8 +139,8 @@ def _order(one: Incident) -> tuple[object, ...]:
 
 
 def _rank(check: str) -> tuple[int, str, int]:
-    place = _FIRST.index(check) if check in _FIRST else len(_FIRST)
-    return place, check[0], int(check[1:])
+    rank = _FIRST.index(check) if check in _FIRST else len(_FIRST)
+    return rank, check[0], int(check[1:])
 
 
 # -------------------------------------------------------------------------- in one partition
@@ -172,7 +172,7 @@ def _touching(found: Sequence[Found]) -> list[list[Found]]:
                 reach = piece
         loose = [n for n in numbers if not found[n].ranges]
         for one, other in pairwise(sorted(loose, key=lambda n: (found[n].since, n))):
-            if found[other].since - max(found[one].until, found[one].told) <= _MOMENT_NS:
+            if found[other].since - max(found[one].until, found[one].reported) <= _MOMENT_NS:
                 _union(root, one, other)
     sets: dict[int, list[Found]] = {}
     for number, one in enumerate(found):
@@ -280,7 +280,7 @@ def _moments(happened: Sequence[Incident]) -> list[tuple[str, int] | None]:
         before = next((o for o in reversed(out) if o and o[0] == group), None)
         near = last is not None and one.since - last <= _MOMENT_NS
         out.append(before if near and before else (group, number))
-        ends[group] = max(last or 0, one.until, one.told)
+        ends[group] = max(last or 0, one.until, one.reported)
     return out
 
 
@@ -311,12 +311,12 @@ def _beside(one: Incident, faults: Sequence[Fault]) -> tuple[Fault, ...]:
     if one.since == NONE:
         return ()
     near = [
-        (fault.distance(one.since, one.until, one.told), fault.at, number, fault)
+        (fault.distance(one.since, one.until, one.reported), fault.at, number, fault)
         for number, fault in enumerate(faults)
-        if _during(one, fault) or fault.distance(one.since, one.until, one.told) <= MARGIN_NS
+        if _during(one, fault) or fault.distance(one.since, one.until, one.reported) <= MARGIN_NS
     ]
     return tuple(fault for *_, fault in sorted(near, key=lambda item: item[:3]))
 
 
 def _during(one: Incident, fault: Fault) -> bool:
-    return one.since <= fault.at <= max(one.until, one.told)
+    return one.since <= fault.at <= max(one.until, one.reported)

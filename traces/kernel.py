@@ -20,13 +20,13 @@ from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import Columns
 from traces.context import Context, Ints
-from traces.places import PLACE, places
+from traces.locations import LOCATION, locations
 from traces.schema import COLUMNS
 from traces.scopes import SCOPES
 from traces.table import Lazy, by_key, part, refuse_merged_runs, refuse_other_runs
 
 WITNESSES = 10
-PLACES = 1_000  # of the findings of one check
+LOCATIONS = 1_000  # of the findings of one check
 EVENT: dict[str, Any] = {
     "process": pa.int32(),
     "seq": pa.int64(),
@@ -52,7 +52,7 @@ _FINDING: dict[str, Any] = {
     "seen": pa.int64(),
     "extra": pa.int64(),
 }
-_NESTED: dict[str, Any] = {"events": EVENT, "places": PLACE}
+_NESTED: dict[str, Any] = {"events": EVENT, "locations": LOCATION}
 FINDINGS = pa.schema(
     [*_FINDING.items()]
     + [(name, pa.list_(pa.struct(list(kinds.items())))) for name, kinds in _NESTED.items()]
@@ -220,8 +220,8 @@ def _count(counts: dict[tuple[Any, ...], dict[str, Any]], row: dict[str, Any]) -
     if same is not row:
         for name in ("found", "seen", "extra"):
             same[name] += row[name]
-        if row["places"] and len(same["places"] or ()) < PLACES:
-            same["places"] = [*(same["places"] or ()), *row["places"]]
+        if row["locations"] and len(same["locations"] or ()) < LOCATIONS:
+            same["locations"] = [*(same["locations"] or ()), *row["locations"]]
 
 
 def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[str, Any]]:
@@ -234,11 +234,11 @@ def _as_rows(run: int, check: str, found: Found, rows: Rows) -> Iterator[dict[st
         "seen": 0,
         "extra": 0,
         "events": None,
-        "places": None,
+        "locations": None,
     }
     fact = found.kind.startswith("#")  # for a later step, not a finding: all of it
-    where = [] if fact else list(places(rows, found.rows, found.clause))
-    yield blank | {"seen": found.seen, "extra": found.extra, "places": where or None}
+    where = [] if fact else list(locations(rows, found.rows, found.clause))
+    yield blank | {"seen": found.seen, "extra": found.extra, "locations": where or None}
     if not len(found.rows):
         return
     if fact:

@@ -57,10 +57,10 @@ def _one(one: Judged, width: int, verbose: bool) -> list[Text]:
     head += [*_warnings(one, width), Text()]
     foot = [*_promises(one, width)]
     room = LINES - len(head) - len(foot) - len(_read_on([one])) - 1
-    told = _all_incidents(one, width) if verbose else _incidents(one, room, width)
+    reported = _all_incidents(one, width) if verbose else _incidents(one, room, width)
     if one.verdict == HOLDS:
-        told = [Text("Nothing is violated.")]
-    return [*head, *told, *foot]
+        reported = [Text("Nothing is violated.")]
+    return [*head, *reported, *foot]
 
 
 def _headline(one: Judged, width: int) -> Text:
@@ -120,8 +120,8 @@ def _incidents(one: Judged, room: int, width: int) -> list[Text]:
 
 def _all_incidents(one: Judged, width: int) -> list[Text]:
     assert one.run is not None
-    told = ([*_incident(one, one.run, incident, width), Text()] for incident in one.incidents)
-    return [line for lines in told for line in lines]
+    reported = ([*_incident(one, one.run, incident, width), Text()] for incident in one.incidents)
+    return [line for lines in reported for line in lines]
 
 
 def _incident(one: Judged, run: Run, incident: Incident, width: int) -> Iterator[Text]:
@@ -131,14 +131,14 @@ def _incident(one: Judged, run: Run, incident: Incident, width: int) -> Iterator
     yield lead + Text(what[0], style="bold")
     yield from (Text(f"{'':{_MARGIN}}{line}", style="bold") for line in what[1:])
     verdict = next(v for v in one.verdicts if v.check == incident.main)
-    told = [
+    reported = [
         ("where", happened.where(incident)),
         ("when", happened.when(incident, one.began)),
         ("beside", happened.beside(incident, one.began)),
         ("promises", happened.promises(incident)),
         ("because", _because(verdict, incident)),
     ]
-    for name, said in told:
+    for name, said in reported:
         if said:
             yield from _field(name, said, width)
     yield from _witness(run, verdict, incident, width)
@@ -182,7 +182,7 @@ def _inside(found: dict[str, object], incident: Incident) -> bool:
 
 def _in_a_line(incident: Incident, width: int) -> Text:
     word = VIOLATED if incident.violated else ALLOWED
-    said = ": ".join(filter(None, (happened.place(incident), happened.title(incident))))
+    said = ": ".join(filter(None, (happened.first_partition(incident), happened.title(incident))))
     lead = Text(f"{word.upper() if incident.violated else word:<{_MARGIN}}", style=style(word))
     return lead + textwrap.shorten(said, width - _MARGIN, placeholder=" …")
 
@@ -252,8 +252,8 @@ def _cut(words: str, width: int) -> str:
 
 def _read_on(judged: Sequence[Judged]) -> list[Text]:
     """Where the rest is told."""
-    told = sorted((i for one in judged for i in one.incidents), key=lambda i: not i.violated)
-    explain = f", highwater explain {told[0].main}" if told else ""
+    reported = sorted((i for one in judged for i in one.incidents), key=lambda i: not i.violated)
+    explain = f", highwater explain {reported[0].main}" if reported else ""
     if all(one.error is not None for one in judged):
         return []
     said = f"more: -v for every promise, --html FILE for a page{explain}"

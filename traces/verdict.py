@@ -32,7 +32,7 @@ class Tally:
     kinds: dict[str, int] = field(factory=dict[str, int])
     witnesses: list[tuple[int, list[Any]]] = field(factory=list[tuple[int, list[Any]]])
     facts: list[list[Any]] = field(factory=list[list[Any]])
-    places: list[Mapping[str, Any]] = field(factory=list[Mapping[str, Any]])
+    locations: list[Mapping[str, Any]] = field(factory=list[Mapping[str, Any]])
 
     def add(self, row: Mapping[str, Any]) -> None:
         """One row of findings."""
@@ -42,7 +42,7 @@ class Tally:
         if row["found"]:
             self.found[clause] = self.found.get(clause, 0) + row["found"]
             self.kinds[kind] = self.kinds.get(kind, 0) + row["found"]
-        self.places += row.get("places") or ()
+        self.locations += row.get("locations") or ()
         if row["events"] and kind.startswith("#"):
             self.facts.append(row["events"])
         elif row["events"]:
@@ -95,7 +95,7 @@ class Verdict:
     kinds: Mapping[str, int] = field(factory=dict[str, int])
     witnesses: tuple[tuple[int, list[Any]], ...] = ()
     broken: int = 0  # so many of them are violations
-    places: tuple[Mapping[str, Any], ...] = ()  # where all of them lie, see traces.places
+    locations: tuple[Mapping[str, Any], ...] = ()  # where all of them lie, see traces.locations
     permits: tuple[str, ...] = ()  # the lines of the configuration that permit what is allowed
 
 
@@ -130,13 +130,13 @@ def verdict_on(run: Run, check: Check, tally: Tally, strict: bool = False) -> Ve
         dict(sorted(tally.kinds.items())),
         tuple(tally.first_witnesses()),
         _breaches(tally, strict) if verdict == VIOLATED else 0,
-        tuple(_strictly(place) if strict else place for place in tally.places),
+        tuple(_strictly(location) if strict else location for location in tally.locations),
         tuple(_permits(run, tally)),
     )
 
 
-def _strictly(place: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**place, "broken": place["broken"] + place["allowed"], "allowed": 0}
+def _strictly(location: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**location, "broken": location["broken"] + location["allowed"], "allowed": 0}
 
 
 def _breaches(tally: Tally, strict: bool) -> int:

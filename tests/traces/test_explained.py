@@ -43,9 +43,9 @@ def test_what_is_advised_is_read_once() -> None:
 def test_the_case_of_an_id_does_not_matter_and_programs_get_the_same(tmp_path: Path) -> None:
     assert explain("l4").output == explain("L4").output
     explain("L4", "--json", str(tmp_path / "l4.json"))
-    told = json.loads((tmp_path / "l4.json").read_text())
-    assert told["usual_causes"] == list(advice()["L4"].causes)
-    assert told["formula"] == CHECKS["L4"].formula
+    reported = json.loads((tmp_path / "l4.json").read_text())
+    assert reported["usual_causes"] == list(advice()["L4"].causes)
+    assert reported["formula"] == CHECKS["L4"].formula
 
 
 @pytest.mark.parametrize("name", ["L99", "L", "offset went back"])

@@ -108,8 +108,8 @@ def test_a_page_begins_with_what_was_found_counted_and_in_words(
 ) -> None:
     one, root = recorded
     first, *_ = find(root, "#main section > *")
-    told = [text_of(item) for item in find(first, "b")]
-    assert told == [title(incident) for incident in one.incidents]
+    titles = [text_of(item) for item in find(first, "b")]
+    assert titles == [title(incident) for incident in one.incidents]
     assert [text_of(item) for item in find(root, ".found > p")] == [
         " ".join(words.split()) for words in sentences(one.verdicts)[:-1]
     ]

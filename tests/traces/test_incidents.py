@@ -16,7 +16,7 @@ def found(check: str, first: int = 0, last: int | None = None, **more: Any) -> F
 
 def at(second: float, **more: Any) -> dict[str, Any]:
     ns = int(second * SECOND)
-    return {"since": ns, "until": ns, "told": ns, **more}
+    return {"since": ns, "until": ns, "reported": ns, **more}
 
 
 def test_a_loss_that_five_checks_see_is_one_incident() -> None:

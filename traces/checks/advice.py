@@ -21,11 +21,11 @@ class Advice:
 def advice() -> Mapping[str, Advice]:
     """That of every check, by its id."""
     text = files(__package__ or "traces.checks").joinpath("advice.toml").read_text("utf-8")
-    told: dict[str, Any] = tomllib.loads(text)
-    shared = told.pop("shared")
+    reported: dict[str, Any] = tomllib.loads(text)
+    shared = reported.pop("shared")
     return {
         id: Advice(*(tuple(_spelt(one[name], shared)) for name in ("causes", "look")))
-        for id, one in told.items()
+        for id, one in reported.items()
     }
 
 

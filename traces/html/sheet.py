@@ -174,9 +174,9 @@ class Sheet:
             members = self._members(group)
             generations = {one.generation for one in group.owned} - {NONE}
             hidden = len(keys) - len(rows)
-            told = number_of(len(members), "member"), number_of(len(generations), "generation")
+            counts = number_of(len(members), "member"), number_of(len(generations), "generation")
             caption = (
-                f"Which member was told that it owns which partition: {', '.join(told)}. "
+                f"Which member was told that it owns which partition: {', '.join(counts)}. "
                 "Two bars of one partition at once are two owners."
             )
             caption += f" {hidden:,} more partitions are not shown." if hidden else ""

@@ -66,7 +66,7 @@ class IncidentRow:
     slug: str
     verdict: str
     title: str
-    told: list[tuple[str, str]]
+    facts: list[tuple[str, str]]
     checks: list[tuple[str, int]]
 
 
@@ -123,7 +123,7 @@ def incidents(one: Judged, clock: Clock) -> list[IncidentRow]:
 
 def _incident(one: Incident, verdict: Verdict, clock: Clock) -> IncidentRow:
     because = CHECKS[one.main].unless_text if one.violated else "; ".join(verdict.permits)
-    told = [
+    facts = [
         ("where", happened.where(one)),
         ("when", _when(one, clock)),
         ("beside", _beside(one, clock)),
@@ -133,7 +133,7 @@ def _incident(one: Incident, verdict: Verdict, clock: Clock) -> IncidentRow:
         "violated" if one.violated else "allowed",
         VIOLATED if one.violated else ALLOWED,
         happened.title(one),
-        [(name, said) for name, said in told if said],
+        [(name, said) for name, said in facts if said],
         list(one.checks.items()),
     )
 

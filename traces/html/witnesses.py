@@ -88,8 +88,8 @@ def _witnesses(
         svg = draw(events, times, id, label) if n <= DRAWN else None
         allowed_by = clause_text(run, clause, subject) if clause > 1 else ""
         opinion = one.opinions.get((verdict.check, n - 1))
-        told = tuple(_timed(one, times) for one in events)
-        yield Witness(id, n, allowed_by, told, svg, _words(opinion), isinstance(opinion, Refuted))
+        shown = tuple(_timed(one, times) for one in events)
+        yield Witness(id, n, allowed_by, shown, svg, _words(opinion), isinstance(opinion, Refuted))
 
 
 def _timed(event: Mapping[str, object], times: Mapping[int, str]) -> dict[str, object]:

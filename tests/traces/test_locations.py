@@ -4,7 +4,7 @@ import numpy as np
 
 from traces.checks.rows import Rows
 from traces.context import SUBJECT_BITS, Clause
-from traces.places import MOST, places
+from traces.locations import MOST, locations
 from traces.schema import COLUMNS, NONE, Op
 
 
@@ -19,7 +19,7 @@ def rows(offsets: list[int], **columns: list[int]) -> Rows:
 
 def stretches(of: Rows, lines: list[list[int]], clauses: list[int] | None = None) -> list[object]:
     table = np.array(lines, np.int64)
-    found = places(of, table, np.array(clauses or [0] * len(lines), np.int64))
+    found = locations(of, table, np.array(clauses or [0] * len(lines), np.int64))
     return [
         (list(zip(one["starts"], one["ends"], strict=True)), one["broken"] + one["allowed"])
         for one in found
@@ -56,5 +56,5 @@ def test_where_there_are_too_many_stretches_the_smallest_holes_are_closed() -> N
 
 def test_the_time_is_that_of_the_first_event_and_not_of_the_scan_at_the_end() -> None:
     of = rows([5, 5], inv=[10, 900], ret=[20, 950], op=[int(Op.SEND), int(Op.SCAN)])
-    (one,) = places(of, np.array([[1, 0]]), np.zeros(1, np.int64))
-    assert (one["since"], one["until"], one["told"]) == (10, 20, 20)
+    (one,) = locations(of, np.array([[1, 0]]), np.zeros(1, np.int64))
+    assert (one["since"], one["until"], one["reported"]) == (10, 20, 20)

@@ -17,7 +17,7 @@ from traces.columns import Bools
 from traces.context import INFORMATION, SUBJECT_BITS, Clause, Ints
 from traces.schema import NONE, Op
 
-PLACE: dict[str, Any] = {
+LOCATION: dict[str, Any] = {
     "topic": pa.int32(),
     "partition": pa.int32(),
     "group": pa.int32(),
@@ -27,7 +27,7 @@ PLACE: dict[str, Any] = {
     "slow": pa.int64(),  # and that are no matter of safety
     "since": pa.int64(),  # when the first event of the earliest finding began,
     "until": pa.int64(),  # when that of the latest one was over,
-    "told": pa.int64(),  # and when the last event of all was
+    "reported": pa.int64(),  # and when the last event of all was
     "starts": pa.list_(pa.int64()),  # of each stretch the first offset
     "ends": pa.list_(pa.int64()),  # and the last
 }
@@ -35,7 +35,7 @@ MOST = 64  # stretches of one partition; where there are more, the smallest hole
 _APART_NS = 1_000_000_000  # findings without offsets, so long after each other, are two
 
 
-def places(rows: Rows, lines: Ints, clauses: Ints) -> Iterator[dict[str, Any]]:
+def locations(rows: Rows, lines: Ints, clauses: Ints) -> Iterator[dict[str, Any]]:
     """The places of these findings, each a line of up to four rows (-1 where there are fewer).
 
     What nobody knows to be a finding has none.
@@ -72,7 +72,7 @@ def _column(rows: Rows, name: str, lines: Ints) -> Ints:
 def _of_partition(
     key: list[int], table: dict[str, Ints], here: Bools, of: Bools
 ) -> Iterator[dict[str, Any]]:
-    since, until, told = _times(table, of)
+    since, until, reported = _times(table, of)
     points = np.unique(table["offset"][here])
     first = _begins(points, 1)
     at = np.searchsorted(points[first], table["offset"], side="right") - 1
@@ -84,8 +84,8 @@ def _of_partition(
         begins = starts[_begins(starts, _APART_NS)]
         number[loose] = len(first) + np.searchsorted(begins, since[loose], side="right")
     lasts = points[np.r_[first[1:], len(points)] - 1] if len(first) else points
-    for place in np.unique(number).tolist():
-        mine = number == place
+    for one in np.unique(number).tolist():
+        mine = number == one
         inside = np.unique(stretch[mine])
         inside = inside[inside >= 0]
         known = mine & (since != NONE)
@@ -97,7 +97,7 @@ def _of_partition(
             **_counted(table["kind"][mine]),
             "since": int(since[known].min()) if known.any() else NONE,
             "until": int(until[known].max()) if known.any() else NONE,
-            "told": int(told[known].max()) if known.any() else NONE,
+            "reported": int(reported[known].max()) if known.any() else NONE,
             "starts": points[first[inside]].tolist(),
             "ends": lasts[inside].tolist(),
         }
@@ -123,8 +123,8 @@ def _times(table: dict[str, Ints], of: Bools) -> tuple[Ints, Ints, Ints]:
     at, first = np.arange(len(begun)), begun.argmin(axis=1)
     since, until = begun[at, first], ended[at, first]
     some = _any(timed)
-    told = np.where(timed, ended, NONE).max(axis=1)
-    return np.where(some, since, NONE), np.where(some, until, NONE), told
+    reported = np.where(timed, ended, NONE).max(axis=1)
+    return np.where(some, since, NONE), np.where(some, until, NONE), reported
 
 
 def _any(table: Bools) -> Bools:
