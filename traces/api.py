@@ -96,6 +96,11 @@ class Result:
         """What happened, each cause once, as `highwater check` tells it."""
         return self.judged.incidents
 
+    @property
+    def incomplete(self) -> list[str]:
+        """Which files were not there, or not to their end; their part is in no verdict."""
+        return self.judged.incomplete
+
     def __getitem__(self, check: str) -> Verdict:
         return self.verdicts[check]
 

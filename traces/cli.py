@@ -34,6 +34,7 @@ from traces.terminal import screen
 from traces.verdict import ALLOWED, NOT_CHECKED, VIOLATED
 
 FAILURES = ("violated", "allowed")
+INCOMPLETE = 4  # is added to the exit code
 
 
 def _list_checks(json_file: Path | None) -> None:
@@ -105,6 +106,11 @@ def _list_checks(json_file: Path | None) -> None:
     help="Exit with 1 also where something happened that the configuration allows.",
 )
 @click.option(
+    "--allow-incomplete",
+    is_flag=True,
+    help="Do not add 4 to the exit code where a file is missing, or cannot be read to its end.",
+)
+@click.option(
     "--list",
     "listed",
     is_flag=True,
@@ -138,6 +144,7 @@ def check(
     recheck: bool | None,
     strict: bool,
     fail_on: str,
+    allow_incomplete: bool,
     listed: bool,
     verbose: bool,
     sub_via: str | None,
@@ -153,7 +160,8 @@ def check(
 
     Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged
     or nothing in it was, and 3 when a second checker refutes what the first one found: then one of
-    them is wrong.
+    them is wrong. To 0 and 1 comes 4 where a file of a run is missing, or not there to its end:
+    what it would have told is in no verdict. So 5 is violated, and there may be more.
     """
     if listed:
         _list_checks(json_file)
@@ -193,12 +201,24 @@ def check(
     for one in judged:
         for line in unjudged(one):
             console.print(line, style="red", soft_wrap=True, highlight=False, markup=False)
+        for line in unread(one, allow_incomplete):
+            console.print(line, style="red", soft_wrap=True, highlight=False, markup=False)
     verdicts = {one.verdict for one in judged}
     if any(one.contradictions for one in judged):
         ctx.exit(3)
     unknown = {BAD_INPUT, NOT_CHECKED} & verdicts
     failed = VIOLATED in verdicts or (fail_on == ALLOWED and ALLOWED in verdicts)
-    ctx.exit(2 if unknown else 1 if failed else 0)
+    lacking = INCOMPLETE if not allow_incomplete and any(o.incomplete for o in judged) else 0
+    ctx.exit(2 if unknown else lacking + failed)
+
+
+def unread(one: Judged, allowed: bool) -> Iterator[str]:
+    """What of a run could not be read, and what that does to the exit code."""
+    if one.incomplete and not allowed:
+        yield (
+            f"{one.path}: not all of it was there to be judged: {'; '.join(one.incomplete)}. "
+            "The exit code says so (4); with --allow-incomplete it does not"
+        )
 
 
 def unjudged(one: Judged, most: int = 8) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from traces.ingest.ingesting import is_ops
+from traces.ingest.lines import JOURNAL
 
 # What an .edn history does not tell of itself.
 sub_via = click.option(
@@ -45,10 +46,14 @@ def _runs_at(path: Path) -> Iterator[Path]:
     if path.is_file():
         if path.suffix == ".edn":
             yield path
-    elif is_ops(path) or (path / "meta.json").is_file() or list(path.glob("*.ndjson*")):
+    elif is_ops(path) or (path / "meta.json").is_file() or _recorded(path):
         yield path
     else:
         yield from filter(_is_run, sorted(path.iterdir()))
+
+
+def _recorded(path: Path) -> bool:
+    return any(path.glob("*.ndjson*")) or any(path.glob(f"*{JOURNAL}"))
 
 
 def _is_run(path: Path) -> bool:

@@ -61,6 +61,11 @@ class Judged:
         return next((v for v in (VIOLATED, ALLOWED, HOLDS) if v in said), NOT_CHECKED)
 
     @property
+    def incomplete(self) -> list[str]:
+        """Which files of the run are not there, or not to their end."""
+        return self.run.incomplete if self.run is not None else []
+
+    @property
     def contradictions(self) -> list[str]:
         """Witnesses that a second checker refutes, in words."""
         return [
@@ -110,6 +115,7 @@ class Judged:
         if self.error is not None:
             out["errors"] = [str(problem) for problem in self.error.problems]
         out["warnings"] = [str(w) for w in self.run.warnings] if self.run else []
+        out["incomplete"] = self.incomplete
         out["checks"] = {v.check: self._check(v) for v in self.verdicts}
         out["incidents"] = [as_json(incident) for incident in self.incidents]
         if self.contradictions:

@@ -4,7 +4,15 @@ A witness that it refutes is a contradiction inside Highwater. The verdict stays
 nobody knows yet which of the two is wrong, but the contradiction is told as loudly as a verdict.
 """
 
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
 from traces.context import UNDECIDED
+from traces.ingest.lines import JOURNAL
+from traces.ingest.run import process_files
+from traces.record.entries import DamagedError
+from traces.record.settling import unsettled
 from traces.report import Judged
 from traces.second_checker import opinion_on, partitions_of, read
 from traces.verdict import ALLOWED, VIOLATED, clause_of
@@ -30,5 +38,18 @@ def ask_again(one: Judged, *, always: bool, compacted: bool = False) -> None:
     if not shown or not one.run.path.exists():
         return
     partitions = partitions_of((check, witness) for (check, _), witness in shown)
-    history = read(one.run.path, partitions, compacted=compacted)
+    unfinished = _unfinished(one.run.path)
+    history = read(one.run.path, partitions, compacted=compacted, unfinished=unfinished)
     one.opinions = {key: opinion_on(history, key[0], witness) for key, witness in shown}
+
+
+def _unfinished(run: Path) -> list[list[Any]]:
+    """The lines of journals, which are no text."""
+    if not run.is_dir():
+        return []
+    journals = [file for file in process_files(run) if file.name.endswith(JOURNAL)]
+    found: list[list[Any]] = []
+    for journal in journals:
+        with suppress(DamagedError, OSError):
+            found.append(list(unsettled(journal).lines))
+    return found

@@ -144,7 +144,7 @@ class Trace:
         from traces.record.contents import contents
         from traces.record.final_scan import FinalScan, isolations, settle_all
 
-        _, running = settle_all(self.run)
+        left = settle_all(self.run)
         found = contents(self.run)
         if not found.topics:
             return ["no topic was named by any client"]
@@ -154,7 +154,7 @@ class Trace:
             topics=sorted(found.topics),
             isolations=isolations(found),
             id_of=next(iter(self._ids)),
-        ).read(found, running)
+        ).read(found, left)
         return [
             *(f"{name} is still running" for name in scan.running),
             *(f"{name} has no leader" for name in scan.headless),

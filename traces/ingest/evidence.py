@@ -161,6 +161,8 @@ TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
 }
 # What is missing if a producer may have sent what nobody tells.
 SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
+# What is missing if a file is not there, or cannot be read to its end.
+FILES = ("producers", "producers.whole", "consumers", "consumers.whole")
 # What is missing if nobody knows which record was read, or where.
 RECORDS = tuple(f"read.{name}" for name in ("id", "offset", "topic", "partition"))
 # What is missing if somebody may have read what nobody tells.

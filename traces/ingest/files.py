@@ -222,7 +222,7 @@ def together(pieces: Iterable[Summary], again: Again, problems: Problems) -> Pro
 
 def _warnings(file: ProcessFile, last: int, torn: str, gap: int) -> Iterator[Problem]:
     if torn:
-        yield Problem(file.file, last, "", torn)
+        yield Problem(file.file, None if file.unfinished else last, "", torn)
     elif file.cut and file.calls:
         message = "the file ends without close or crash: cut off"
         yield Problem(file.file, last, "op", message)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from traces.ingest.history import Reading, read_history
 from traces.ingest.ingesting import ingest, is_ops, load
+from traces.ingest.lines import JOURNAL
 from traces.ingest.maps import processes
 from traces.ingest.run import Run, process_files, read_trace
 
@@ -27,5 +28,5 @@ def read_input(path: Path, reading: Reading, scratch: Path) -> Run:
 
 
 def _size(folder: Path) -> int:
-    factor = {".gz": _COMPRESSED, ".parquet": _COMPRESSED}
+    factor = {".gz": _COMPRESSED, ".parquet": _COMPRESSED, JOURNAL: _COMPRESSED // 2}
     return sum(f.stat().st_size * factor.get(f.suffix, 1) for f in process_files(folder))

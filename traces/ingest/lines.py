@@ -1,7 +1,8 @@
 """The lines of a process file, or of a piece of it: NDJSON, gzipped NDJSON, or Parquet.
 
 A line belongs to the piece in which its first byte lies, so that pieces of any size, read apart,
-have every line exactly once. Compressed text can only be read from its start: it has pieces too, so
+have every line exactly once. The journal of a recorder is read as the lines that it would become,
+and is one piece. Compressed text can only be read from its start: it has pieces too, so
 that no task holds a whole file, but one reader takes them all. In Parquet a piece is row groups,
 and a row counts as a line.
 """
@@ -10,6 +11,7 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,11 @@ import orjson
 from attrs import define, evolve, field, frozen
 
 from traces.arrow import UNREADABLE, pq
+from traces.record.entries import DamagedError
+from traces.record.journal import SUFFIX as JOURNAL
+from traces.record.settling import unsettled
 
-SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet")
+SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet", JOURNAL)
 END = 2**63 - 1
 _ROWS = 10_000
 
@@ -97,7 +102,7 @@ def process_name(path: Path) -> str:
 
 def pieces_of(path: Path, size: int) -> list[Piece]:
     """The pieces of a file that can be read apart; of a compressed one there is only the whole."""
-    if path.name.endswith(".gz"):
+    if path.name.endswith((".gz", JOURNAL)):
         return [Piece(path.name)]
     if path.name.endswith(".parquet"):
         return _row_groups(path, size)
@@ -134,6 +139,10 @@ def readers(path: Path, piece: Piece, size: int) -> Iterator[Lines]:
         yield from _Compressed(path, size).pieces()
     elif path.name.endswith(".parquet"):
         yield Lines(piece, rows=_parquet(path, piece))
+    elif path.name.endswith(JOURNAL):
+        lines = Lines(piece)
+        lines.rows = _journal(path, lines)
+        yield lines
     else:
         yield Lines(piece, _text(path, piece))
 
@@ -156,6 +165,23 @@ def _parquet(path: Path, piece: Piece) -> Iterator[list[dict[str, Any]]]:
         groups = range(piece.start, min(piece.end, file.num_row_groups))
         for batch in file.iter_batches(_ROWS, row_groups=list(groups)):
             yield batch.to_pylist(maps_as_pydicts="strict")
+
+
+def _journal(path: Path, lines: Lines) -> Iterator[list[dict[str, Any]]]:
+    """What a journal tells so far, and why that is not all."""
+    try:
+        found = unsettled(path)
+    except DamagedError as damaged:
+        lines.torn = str(damaged).partition(": ")[2]
+        return
+    if found.damage:
+        lines.torn = found.damage.partition(": ")[2]
+    elif found.running:
+        lines.torn = "its process still runs: the recording is not over"
+    else:
+        lines.torn = "its process is gone: run `highwater record-scan` first"
+    while several := list(islice(found.lines, _ROWS)):
+        yield several
 
 
 @define

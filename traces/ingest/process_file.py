@@ -15,6 +15,7 @@ from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
 from traces.names import Names
 from traces.problems import Problem
 from traces.record.entries import Line
+from traces.record.journal import SUFFIX as JOURNAL
 from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
 
 Some = TypeVar("Some")
@@ -66,6 +67,11 @@ class ProcessFile:
     torn: bool = False
     vague_end: bool = False
     warnings: list[Problem] = field(factory=list[Problem])
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it is a journal, which nobody has made a process file of yet."""
+        return self.file.endswith(JOURNAL)
 
     @property
     def whole(self) -> bool:

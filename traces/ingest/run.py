@@ -1,6 +1,7 @@
 """One run: its configuration, its dictionaries, its rows, and what is known to be missing of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ from attrs import define, evolve, field, frozen
 from traces.arrow import pa, pq
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
-from traces.ingest.evidence import LOG_STARTS, READERS, SENDERS, Evidence
+from traces.ingest.evidence import FILES, LOG_STARTS, READERS, SENDERS, Evidence
 from traces.ingest.files import Read, first_process, read, uncollected
-from traces.ingest.lines import END, SUFFIXES, pieces_of
+from traces.ingest.lines import END, JOURNAL, SUFFIXES, pieces_of, process_name
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Whole, join_files
@@ -58,6 +59,11 @@ class Run:
             return len(self.columns["seq"])
         return sum(pq.read_metadata(part).num_rows for part in self.parts)
 
+    @property
+    def incomplete(self) -> list[str]:
+        """Which files are not there, or not to their end: what they would tell is in no verdict."""
+        return self.evidence.reasons(FILES)
+
     def loaded(self) -> "Run":
         """This run with its rows in memory."""
         if not self.parts:
@@ -102,8 +108,10 @@ def process_files(folder: Path) -> list[Path]:
     pipe, a folder. What it would have held must not be missing in silence.
     """
     problems, files = Problems(), sorted(f for f in folder.iterdir() if f.name.endswith(SUFFIXES))
+    settled = {process_name(f) for f in files if not f.name.endswith(JOURNAL)}
+    files = [f for f in files if not (f.name.endswith(JOURNAL) and process_name(f) in settled)]
     for file in files:
-        if not file.is_file():
+        if not file.is_file() and lexists(file):  # a journal may have been settled just now
             other = "a link to nothing" if _loose(file) else "a pipe, a socket or a device"
             what = "a folder" if file.is_dir() else other
             problems.add(file.name, None, "", f"expected a regular file, found {what}")
@@ -137,7 +145,7 @@ class RunFolder:
 
 def source(folder: Path) -> RunFolder:
     """Look at a run's folder: its configuration, and which process each file is of."""
-    meta, problems = read_meta(folder), Problems()
+    meta, problems = _read_meta(folder), Problems()
     processes = {path.name: first_process(path) for path in process_files(folder)}
     if not processes:
         problems.add(
@@ -149,6 +157,14 @@ def source(folder: Path) -> RunFolder:
             problems.add(file, None, "process", f"{process!r} has a file already: {other}")
     problems.raise_any()
     return RunFolder(folder, meta, processes)
+
+
+def _read_meta(folder: Path) -> Meta:
+    try:
+        return read_meta(folder)
+    except FileNotFoundError:
+        message = "No such file or directory: of a recording, run `highwater record-scan` first"
+        raise BadInput([Problem(str(folder / "meta.json"), None, "", message)], 1) from None
 
 
 def read_trace(folder: Path) -> Run:

@@ -41,8 +41,13 @@ def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
         )
 
 
-def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntColumns) -> None:
-    """Find out whether the final scan that `complete` promises is there, for every partition."""
+def look_for_scans(
+    evidence: Evidence, meta: Meta, names: Names, columns: IntColumns, unfinished: Sequence[str]
+) -> None:
+    """Find out whether the final scan that `complete` promises is there, for every partition.
+
+    Whatever meta.json says, a run is not over as long as somebody may still write.
+    """
     ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
     scanned = _distinct(columns, ends)
     topics = {names.topics.number(name) for name in meta.topics}
@@ -54,7 +59,9 @@ def look_for_scans(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
         if (topic, partition) not in scanned
     )
     unread = list(islice(lacking, 5))  # whatever number of partitions somebody wrote down
-    if not meta.complete:
+    if unfinished:
+        evidence.missing["complete"] = f"the recording of {_few([*unfinished])} is not over"
+    elif not meta.complete:
         evidence.missing["complete"] = "meta.json does not say that the run is complete"
     elif unread:
         evidence.missing["scan"] = f"there is no final scan of {_few(unread)}"

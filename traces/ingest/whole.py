@@ -207,7 +207,8 @@ class Whole:
         look_for_dumps(evidence, digest, names, meta, self.files)
         if len(np.unique(digest["clock"])) > 1:
             evidence.missing["one_clock"] = "times of several clocks do not compare"
-        look_for_scans(evidence, meta, names, digest)
+        unfinished = [file.name for file in self.files if file.unfinished]
+        look_for_scans(evidence, meta, names, digest, unfinished)
         look_for_whole_logs(evidence, digest, names, meta)
         look_for_sizes(evidence, meta, names, digest)
 

@@ -15,8 +15,9 @@ from traces.record.cluster import ClusterError, NoLibraryError
 from traces.record.contents import Contents, contents
 from traces.record.final_scan import ISOLATIONS, FinalScan, Scanned, isolations, settle_all
 from traces.record.ids import IdOf
+from traces.record.journal import SUFFIX
 from traces.record.meta import BadMetaError
-from traces.record.settling import NotAJournalError, Settled
+from traces.record.settling import ASIDE, Settled
 
 BAD_INPUT = 2
 
@@ -64,8 +65,8 @@ def record_scan(
     with staying(run):
         console = standard_output()
         try:
-            settled, running = settle_all(run)
-            for done in settled:
+            left = settle_all(run)
+            for done in left.settled:
                 _tell_of(console, done)
             found = contents(run)
             scan = FinalScan(
@@ -77,19 +78,20 @@ def record_scan(
                 stalled_after_s=timeout,
                 showing=_showing,
             )
-            done = scan.read(found, running)
+            done = scan.read(found, left)
         except NoLibraryError:
             raise Refusal(
                 "record-scan reads with the package `confluent-kafka`, which is not installed: "
                 "pip install confluent-kafka"
             ) from None
-        except (ClusterError, BadMetaError, NotAJournalError) as wrong:
+        except (ClusterError, BadMetaError) as wrong:
             raise Refusal(str(wrong)) from None
         for note in done.notes:
             console.print(note)
         _tell(console, done)
         if json_file is not None:
-            lacking = {"running": running, "without_leader": done.headless, "unread": done.unread}
+            lacking = {"running": done.running, "damaged": done.damaged}
+            lacking |= {"without_leader": done.headless, "unread": done.unread}
             made = {"run": str(run), "complete": done.complete, "processes": done.processes}
             write_json(json_file, made | lacking | {"partitions": done.partitions})
         ctx.exit(0 if done.complete else BAD_INPUT)
@@ -100,6 +102,8 @@ def _tell_of(console: Console, done: Settled) -> None:
     how = {"crash": "was killed", "cut": "is cut off", "close": "was closed"}[done.ended]
     calls = number_of(done.calls, "call")
     console.print(f"{done.file.name}: {how}; {calls}, {done.unanswered} unanswered")
+    if done.damage:
+        console.print(f"{done.damage}; all before it was read; kept as *{SUFFIX}{ASIDE}")
 
 
 def _named(topics: str | None) -> list[str]:
@@ -168,6 +172,8 @@ def _tell(console: Console, done: Scanned) -> None:
     )
     for name in done.running:
         console.print(f"not complete: {name} is still running")
+    for damage in done.damaged.values():
+        console.print(f"not complete: {damage}")
     for name in done.headless:
         console.print(f"not complete: {name} has no leader")
     for name in dict.fromkeys(done.unread):

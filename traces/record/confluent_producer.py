@@ -90,7 +90,7 @@ class ConfluentProducer(RecordedProducer):
             numbers = array("q", self._reports)
             del self._reports[: len(numbers)]
         if numbers:
-            head = REPORTS.pack(0, len(numbers) // REPORT_FIELDS, now())
+            head = REPORTS.pack(now())
             self._process.journal.append(head + numbers.tobytes(), REPORTED)
 
     def poll(self, *args: Any, **more: Any) -> Any:

@@ -11,6 +11,7 @@ from traces.record.aborts import ended, ended_by_others
 from traces.record.cluster import Cluster, describe, library
 from traces.record.committers import TOPIC, commits_of_others, recorded_commits, told
 from traces.record.contents import SCANNER, Contents, contents, scan_files
+from traces.record.entries import DamagedError
 from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.meta import merged, read, write
@@ -22,19 +23,30 @@ from traces.record.settling import Settled, StillRunningError, settle
 ISOLATIONS = {"read_uncommitted": "scan-ru", "read_committed": "scan-rc"}
 
 
-def settle_all(run: Path) -> tuple[list[Settled], list[str]]:
-    """Make process files of what killed processes left; answers who is still running as well.
+@frozen
+class Journals:
+    """The journals of a run: those that became process files, processes that still run, and for
+    each journal that cannot be read even in part the reason."""
 
-    Raises NotAJournalError.
-    """
+    settled: Collection[Settled] = ()
+    running: Collection[str] = ()
+    damaged: Mapping[str, str] = {}
+
+
+def settle_all(run: Path) -> Journals:
+    """Make process files of the journals that killed processes left."""
     settled: list[Settled] = []
     running: list[str] = []
+    damaged: dict[str, str] = {}
     for journal in sorted(run.glob(f"*{SUFFIX}")):
+        name = journal.name.removesuffix(SUFFIX)
         try:
             settled.append(settle(journal))
         except StillRunningError:
-            running.append(journal.name.removesuffix(SUFFIX))
-    return settled, running
+            running.append(name)
+        except DamagedError as damage:
+            damaged[name] = str(damage)
+    return Journals(settled, running, damaged)
 
 
 def isolations(found: Contents) -> list[str]:
@@ -49,6 +61,7 @@ class Scanned:
     processes: int
     partitions: Mapping[str, int]
     running: Collection[str]
+    damaged: Mapping[str, str]
     headless: Collection[str]
     unread: Collection[str]
     #: Sentences about others than recorded clients, who committed or ended transactions
@@ -57,7 +70,7 @@ class Scanned:
     @property
     def complete(self) -> bool:
         """Whether a record that is not in the run is lost."""
-        return not (self.running or self.headless or self.unread)
+        return not (self.running or self.damaged or self.headless or self.unread)
 
 
 def _no_progress(isolation: str) -> AbstractContextManager[Progress]:
@@ -76,11 +89,11 @@ class FinalScan:
     stalled_after_s: float = 30.0
     showing: Callable[[str], AbstractContextManager[Progress]] = field(default=_no_progress)
 
-    def read(self, found: Contents, running: Collection[str]) -> Scanned:
+    def read(self, found: Contents, left: Journals) -> Scanned:
         """Read what the log holds, after which the run can be judged.
 
-        `running` are the processes that were left out, for they go on. Raises NoLibraryError,
-        ClusterError, BadMetaError.
+        Processes that still run, and damaged journals, are known to be missing. Raises
+        NoLibraryError, ClusterError, BadMetaError.
         """
         run, before = self.run, read(self.run)
         used = library()
@@ -97,8 +110,10 @@ class FinalScan:
         asks = found.transactional and not unread
         enders = self._enders(used, notes) if asks else None
         again = contents(run)
-        names = [*again.names, *(_name(file) for file in scan_files(run))]
-        scanned = Scanned(len(again.names), counts, running, cluster.headless, unread, notes)
+        names = {*again.names, *(_name(file) for file in scan_files(run))}
+        names |= {*left.running, *left.damaged}
+        lacking = left.running, left.damaged, cluster.headless, unread
+        scanned = Scanned(len(again.names), counts, *lacking, notes)
         said = (before, run.name, again.processes, names, cluster, scanned.complete, committers)
         write(run, merged(*said) | ({"transaction_ends": enders} if enders else {}))
         return scanned

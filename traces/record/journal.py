@@ -3,7 +3,9 @@
 An entry is copied into a file that is mapped into memory, so it costs no system call and no thread,
 and it is safe from the moment that the copy is made: killing the process loses nothing. Batches
 written with a delay would lose the last calls of a killed process, and a record that was sent and
-not written down is one that a reader must call made up.
+not written down is one that a reader must call made up. A machine that goes down keeps some blocks
+of the file and loses others; each entry has a checksum, so that none is read of which anything was
+lost.
 
 The file is locked as long as its process lives. The kernel lets go of the lock whatever happens,
 so that `settle` knows, without being told, who is still running and who has died.
@@ -17,19 +19,44 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Final
+from zlib import crc32
 
-from traces.record.entries import REPORT, REPORTED, SEND, SENT
+from traces.record.entries import (
+    FILL,
+    FILLED,
+    KEYED,
+    LINE,
+    MARK,
+    REPORT,
+    REPORTED,
+    REPORTS,
+    SEND,
+    SEND_KEYED,
+    SENT,
+    SIZE,
+    STOPPED,
+    SUM,
+    checksum,
+    trailers,
+)
 
 SUFFIX = ".journal"
-#: How every journal begins, and how one begins that could not be continued.
-BEGINS = b'{"journal":1,'
-STOPPED = b'{"journal":0,'
 #: How much is mapped at a time; the space is reserved before it is written, so that a full disk
 #: is an error that we can handle and not a signal that ends the application.
 WINDOW = 4 << 20
+#: What every window keeps free, to tell where the next one begins.
+_ROOM: Final = FILL.size + 8
 
 now = time.monotonic_ns
+
+# Looked up once: what is done for every message is most of what recording costs.
+_pack_send, _pack_keyed, _pack_sum = SEND.pack, SEND_KEYED.pack, SUM.pack_into
+_SENT_SIZE = SEND_KEYED.size - SIZE.size
+_SENT_LENGTH = SUM.size + SEND.size
+_REPORT_SIZE = REPORTS.size + 32
+_TRAILERS = {tag: trailers(tag) for tag in (LINE, REPORTED)}
+_OF_KEYS = trailers(KEYED)
 
 
 class RecordingStoppedWarning(UserWarning):
@@ -45,6 +72,7 @@ class Journal:
     _map: mmap.mmap | None = None
     _start: int = 0
     _size: int = 0
+    _limit: int = 0  # how far entries of this window may go
     _at: int = 0
     _lock: Lock = field(default_factory=Lock)
 
@@ -52,87 +80,80 @@ class Journal:
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def append(self, entry: bytes, kind: int = 0) -> None:
-        """Add one entry. Its kind takes the place of its first byte, when all else is there.
-
-        So an entry in the middle of which the process was killed begins with nothing, and is none.
-        """
-        lock = self._lock
-        lock.acquire()
-        try:  # costs nothing; and the application may be interrupted in here
-            at = self._at
-            end = at + len(entry)
-            if end <= self._size:
-                window = self._map
-                window[at:end] = entry  # type: ignore[index]  # there is one, if there is room
-                if kind:
-                    window[at] = kind  # type: ignore[index]
-                self._at = end
-            else:
-                self._append_slowly(entry, kind)
-        finally:
-            lock.release()
+    def append(self, body: bytes, tag: bytes = LINE) -> None:
+        """Add one entry: a line of JSON, or what its tag says."""
+        size = len(body)
+        self.put(SIZE.pack(size) + body + _TRAILERS[tag][size & 7])
 
     def append_send(self, context: int, seq: int, id: int, key: bytes | None) -> None:
-        """Add the entry of a send, made where it stays: it is paid for with every message."""
-        length = -1 if key is None else len(key)
+        """Add the entry of a send. It is paid for with every message: `put` is spelt out here."""
+        if key is None:
+            entry = _pack_send(_SENT_SIZE, context, seq, now(), id, SENT)
+            end = _SENT_LENGTH
+        else:
+            size = _SENT_SIZE + len(key)
+            entry = _pack_keyed(size, context, seq, now(), id) + key + _OF_KEYS[size & 7]
+            end = len(entry) + 4
+        found = crc32(entry) or 1
         lock = self._lock
         lock.acquire()
         try:
             at = self._at
-            start = at + SEND.size
-            end = start if key is None else start + length
-            if end <= self._size:
+            end += at
+            if end <= self._limit:
                 window: Any = self._map
-                SEND.pack_into(window, at, 0, length, context, seq, now(), id)
-                if key is not None:
-                    window[start:end] = key
-                window[at] = SENT
+                window[at + 4 : end] = entry
+                _pack_sum(window, at, found)
                 self._at = end
-            else:
-                packed = SEND.pack(0, length, context, seq, now(), id)
-                self._append_slowly(packed + (key or b""), SENT)
+            elif self._descriptor >= 0:
+                self._put_in_next_window(entry)
         finally:
             lock.release()
 
     def append_report(self, seq: int, partition: int, offset: int, timestamp: int) -> None:
-        """Add the entry of one acknowledgement, made where it stays."""
+        """Add the entry of one acknowledgement."""
+        numbers = (seq, partition, offset, timestamp)
+        self.put(REPORT.pack(_REPORT_SIZE, now(), *numbers, REPORTED))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            if self._descriptor >= 0:
+                self._let_go()
+
+    def put(self, entry: bytes) -> None:
+        """Add an entry from its size to its tag; its checksum comes when all else is there.
+
+        So an entry in the middle of which the process was killed begins with nothing, and is none.
+        """
+        end, found = len(entry) + 4, crc32(entry) or 1
         lock = self._lock
         lock.acquire()
-        try:
+        try:  # costs nothing; and the application may be interrupted in here
             at = self._at
-            end = at + REPORT.size
-            if end <= self._size:
-                window: Any = self._map
-                REPORT.pack_into(window, at, 0, 1, now(), seq, partition, offset, timestamp)
-                window[at] = REPORTED
+            end += at
+            if end <= self._limit:
+                window: Any = self._map  # there is one, if there is room
+                window[at + 4 : end] = entry
+                _pack_sum(window, at, found)
                 self._at = end
-            else:
-                packed = REPORT.pack(0, 1, now(), seq, partition, offset, timestamp)
-                self._append_slowly(packed, REPORTED)
+            elif self._descriptor >= 0:
+                self._put_in_next_window(entry)
         finally:
             lock.release()
 
-    def close(self) -> None:
-        """Cut the file to what was written and let go of it."""
-        with self._lock:
-            if self._descriptor < 0:
-                return
-            os.ftruncate(self._descriptor, self._start + self._at)
-            self._let_go()
-
-    def _append_slowly(self, entry: bytes, kind: int) -> None:
-        """At the start of a new window; what is left of the old one is filled with empty lines."""
-        if self._descriptor < 0 or not self._next_window(len(entry)):
+    def _put_in_next_window(self, entry: bytes) -> None:
+        before, at, left = self._map, self._at, self._size - self._at
+        if not self._next_window(SUM.size + len(entry)):
             return
-        assert self._map is not None
-        self._map[: len(entry)] = entry
-        if kind:
-            self._map[0] = kind
-        self._at = len(entry)
+        self._at = _write(self._map, self._at, entry)
+        if before is not None:
+            left -= SUM.size + FILL.size
+            _write(before, at, FILL.pack(SIZE.size, left, FILLED))
 
     def _next_window(self, least: int) -> bool:
-        start, size = self._start + self._size, -(-least // WINDOW) * WINDOW
+        start = self._start + self._size
+        size = -(-(len(MARK) + least + _ROOM) // WINDOW) * WINDOW
         try:
             _reserve(self._descriptor, start, size)
             following = mmap.mmap(self._descriptor, size, offset=start)
@@ -141,16 +162,23 @@ class Journal:
             os.pwrite(self._descriptor, STOPPED, 0)
             self._let_go()
             message = f"{self.path.name}: recording has stopped: {error.strerror}"
-            warnings.warn(message, RecordingStoppedWarning, stacklevel=5)
+            warnings.warn(message, RecordingStoppedWarning, stacklevel=6)
             return False
-        if self._map is not None:
-            self._map[self._at :] = b"\n" * (self._size - self._at)
-        self._map, self._start, self._size, self._at = following, start, size, 0
+        following[: len(MARK)] = MARK
+        self._map, self._start, self._size = following, start, size
+        self._at, self._limit = len(MARK), size - _ROOM
         return True
 
     def _let_go(self) -> None:
         os.close(self._descriptor)
-        self._descriptor, self._map, self._at = -1, None, self._size
+        self._descriptor, self._map, self._limit = -1, None, 0
+
+
+def _write(window: Any, at: int, entry: bytes) -> int:
+    end = at + SUM.size + len(entry)
+    window[at + SUM.size : end] = entry
+    _pack_sum(window, at, checksum(entry))
+    return end
 
 
 def _reserve(descriptor: int, start: int, size: int) -> None:

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from traces.record.entries import NO_ID, POLL, POLLED
+from traces.record.entries import NO_ID, POLL, POLLED, SIZE, trailers
 from traces.record.process import Process
 
 Fields = dict[str, Any]
 #: Topic, partition, offset, id, key, timestamp, leader epoch: what a client tells of a message.
 Polled = tuple[str, int, int, Any, Any, int | None, int | None]
+
+_BARE = POLL.size - SIZE.size
+_TRAILERS = trailers(POLLED)
 
 
 @dataclass(slots=True)
@@ -31,13 +34,14 @@ class Polls:
         numbers: list[int] = []
         keys: list[bytes] = []
         extend, numbered, records = numbers.extend, self._partitions, 0
+        size = _BARE
         for topic, partition, offset, id, key, stamp, epoch in messages:
             number = numbered.get((topic, partition)) or self._number(topic, partition)
             if key is None:
                 length = -1
             elif type(key) is bytes:
                 keys.append(key)
-                length = len(key)
+                size += (length := len(key))
             else:
                 return False
             if id is None:
@@ -48,9 +52,10 @@ class Polls:
             extend((number, offset, id, stamp, -1 if epoch is None else epoch, length))
             records += 1
         context = self._about_number if about is self._about else self._share(about)
-        packed = POLL.pack(0, context, records, seq, invoked, returned)
-        entry = b"".join((packed, array("q", numbers).tobytes(), *keys))
-        self.process.journal.append(entry, POLLED)
+        size += 8 * len(numbers)
+        packed = POLL.pack(size, context, records, seq, invoked, returned)
+        parts = (packed, array("q", numbers).tobytes(), *keys, _TRAILERS[size & 7])
+        self.process.journal.put(b"".join(parts))
         return True
 
     def _number(self, topic: str, partition: int) -> int:

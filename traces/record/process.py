@@ -5,8 +5,8 @@ answered is thereby known, even of a process that was killed, and becomes `info`
 """
 
 import secrets
-import socket
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,7 +16,9 @@ from typing import Any
 
 import orjson
 
-from traces.record.journal import SUFFIX, Journal
+from traces.record.boots import clock_domain
+from traces.record.entries import DamagedError
+from traces.record.journal import SUFFIX, Journal, RecordingStoppedWarning
 
 now = time.monotonic_ns
 
@@ -58,7 +60,7 @@ class Process:
 
     def write(self, line: Mapping[str, Any]) -> None:
         """One line of the journal."""
-        self.journal.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        self.journal.append(orjson.dumps(line))
 
     @property
     def ended(self) -> bool:
@@ -75,7 +77,13 @@ class Process:
             self.before_end()
         self.note(how, invoked)
         self.journal.close()
-        self.settle(self.journal.path)
+        try:
+            self.settle(self.journal.path)
+        except FileNotFoundError:
+            pass  # the folder of the run was a temporary one
+        except (DamagedError, OSError) as error:  # the application has nothing to do with it
+            message = f"{self.journal.path.name} stays as it is: {error}"
+            warnings.warn(message, RecordingStoppedWarning, stacklevel=3)
 
 
 def open_process(
@@ -100,7 +108,7 @@ def open_process(
         )
         process.write(
             {
-                "journal": 1,
+                "journal": 2,
                 "process": name,
                 "clock": clock_domain(),
                 "ids": process.first_id,
@@ -109,11 +117,3 @@ def open_process(
         )
         return process
     raise AssertionError("numbers do not end")
-
-
-def clock_domain() -> str:
-    """Names the clock that `now` reads: one per boot of a machine, shared by its containers."""
-    try:
-        return "boot-" + Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    except OSError:
-        return f"host-{socket.gethostname()}"

@@ -3,7 +3,6 @@
 import atexit
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -98,5 +97,4 @@ def _end_all() -> None:
     """
     how = "crash" if getattr(sys, "last_value", None) is not None else EXIT
     for process in _open:
-        with suppress(FileNotFoundError):  # the folder of the run was a temporary one
-            process.end(how)
+        process.end(how)

@@ -2,35 +2,38 @@
 
 What was written down and never answered becomes `info`. A journal that its process closed ends
 with `close`. One whose process was killed ends with `crash`: the lock on it is free, and the kernel
-has kept every line that was written. Where the machine itself went down meanwhile, or the disk was
-full, nobody knows what is missing, and the file ends with neither: cut off.
+has kept every line that was written. Where the machine itself went down meanwhile, the disk was
+full, or the journal is damaged, nobody knows what is missing, and the file ends with neither: cut
+off. What lies behind the damage is never read.
 """
 
 import fcntl
 import heapq
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any, Final
 
 import orjson
 
-from traces.record.entries import DamagedError, Line, entries
+from traces.record.boots import clock_domain, same_boot
+from traces.record.entries import DamagedError, Entries, Line
 from traces.record.journal import SUFFIX
-from traces.record.process import clock_domain
 
 LAST = ("close", "crash")
 EXIT = "exit"  # in a journal alone: the program ended and had not closed its client
+#: What is put behind the name of a journal that was damaged, when all that is sure was read.
+ASIDE: Final = ".damaged"
+
+now = time.monotonic_ns
 
 
 class StillRunningError(Exception):
     """The process of this journal lives: its recording is not at its end."""
-
-
-class NotAJournalError(Exception):
-    """A file with the suffix of a journal, and something else inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +44,15 @@ class Settled:
     calls: int
     unanswered: int
     ended: str  # `close`, `crash`, or `cut`
+    damage: str = ""
 
 
 def settle(journal: Path) -> Settled:
-    """Write the process file of a journal whose process is gone, and remove the journal."""
-    with journal.open("rb") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StillRunningError(journal.name) from None
+    """Write the process file of a journal whose process is gone, and remove the journal.
+
+    A damaged one is kept under another name. Raises `DamagedError` if not even its head is left.
+    """
+    with _held(journal):
         contents = _contents(journal)
         file = journal.with_name(journal.name.removesuffix(SUFFIX) + ".ndjson")
         partial = file.with_name(file.name + ".part")
@@ -59,8 +62,41 @@ def settle(journal: Path) -> Settled:
             out.flush()
             os.fsync(out.fileno())
         partial.replace(file)
-        journal.unlink(missing_ok=True)
-    return Settled(file, contents.calls, len(contents.unanswered), contents.ended)
+        if contents.damage:
+            journal.replace(journal.with_name(journal.name + ASIDE))
+        else:
+            journal.unlink(missing_ok=True)
+    facts = (contents.calls, len(contents.unanswered), contents.ended, contents.damage)
+    return Settled(file, *facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """What a journal tells so far; nothing of it is touched."""
+
+    running: bool
+    damage: str
+    lines: Iterator[Line]
+
+
+def unsettled(journal: Path) -> Unsettled:
+    """The lines that a journal would become now. Raises `DamagedError` without a head."""
+    try:
+        with _held(journal):
+            contents, running = _contents(journal), False
+    except StillRunningError:
+        contents, running = _contents(journal, running=True), True
+    return Unsettled(running, contents.damage, _ordered(journal, contents))
+
+
+@contextmanager
+def _held(journal: Path) -> Generator[None]:
+    with journal.open("rb") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StillRunningError(journal.name) from None
+        yield
 
 
 @dataclass(slots=True)
@@ -75,48 +111,55 @@ class _Contents:
     ended: str = ""
     died: bool = False
     open_txn: bool = False
+    damage: str = ""
+    until: int = 0  # so far is it read
+
+    def look_at(self, line: Line) -> None:
+        """One line of the journal."""
+        seq = line["seq"]
+        if "op" in line:
+            self.calls += 1
+            self.last_seq = max(self.last_seq, seq)
+            if line["op"] in (*LAST, EXIT):
+                self.ended = line["op"]
+            if line["op"] in ("txn_begin", "txn_commit", "txn_abort"):
+                self.open_txn = line["op"] == "txn_begin"
+        if "outcome" in line:
+            self.unanswered.discard(seq)
+        else:
+            self.unanswered.add(seq)
+        last_ns = line.get("returned_ns") or line.get("invoked_ns", 0)
+        self.last_ns = max(self.last_ns, last_ns)
+
+    def conclude(self, *, whole: bool) -> None:
+        """How it ended; whole is what lost nothing but what its process had not done."""
+        if self.ended == EXIT:
+            idle = not self.unanswered and not self.open_txn
+            self.ended = "close" if idle and self.head.get("role") == "producer" else "crash"
+        elif not self.ended:
+            # Nobody closed it, and nothing is missing: it lived as long as its process.
+            self.died, self.ended = whole, "crash" if whole else "cut"
 
 
-def _contents(journal: Path) -> _Contents:
-    lines = entries(journal)
-    head: Line = {}
-    with suppress(DamagedError):
-        head |= next(lines, head)
+def _contents(journal: Path, *, running: bool = False) -> _Contents:
+    found = Entries(journal)
+    lines = found.new()
+    head: Line = next(lines, dict[str, Any]())
     if not {"journal", "process", "clock"} <= head.keys():
-        raise NotAJournalError(f"{journal.name}:1: expected the head of a journal")
-    rebooted = head["clock"] != clock_domain()
-    contents = _Contents(head, ended="cut" if rebooted or not head["journal"] else "")
-    unanswered = contents.unanswered
+        raise DamagedError(journal, found.at, "expected the head of a journal")
+    contents = _Contents(head)
     try:
         for line in lines:
-            seq = line["seq"]
-            if "op" in line:
-                contents.calls += 1
-                contents.last_seq = max(contents.last_seq, seq)
-                if line["op"] in (*LAST, EXIT):
-                    contents.ended = line["op"]
-                if line["op"] in ("txn_begin", "txn_commit", "txn_abort"):
-                    contents.open_txn = line["op"] == "txn_begin"
-            if "outcome" in line:
-                unanswered.discard(seq)
-            else:
-                unanswered.add(seq)
-            last_ns = line.get("returned_ns") or line.get("invoked_ns", 0)
-            contents.last_ns = max(contents.last_ns, last_ns)
-    except DamagedError:
-        contents.ended = "cut"
-    # Nobody closed it, and nothing is damaged: it lived as long as its process.
-    contents.died = not contents.ended
-    contents.ended = contents.ended or "crash"
-    if contents.ended == EXIT:
-        idle = not unanswered and not contents.open_txn
-        contents.ended = "close" if idle and head.get("role") == "producer" else "crash"
+            contents.look_at(line)
+        if not running:
+            found.see_the_end()
+    except DamagedError as damaged:
+        contents.damage = str(damaged)
+    contents.until = found.at
+    # A clock that has gone back is not the one that was read.
+    same = same_boot(head["clock"], clock_domain()) and now() >= contents.last_ns
+    contents.conclude(whole=same and not (running or found.stopped or contents.damage))
     return contents
-
-
-def _up_to_damage(journal: Path) -> Iterator[Line]:
-    with suppress(DamagedError):
-        yield from islice(entries(journal), 1, None)
 
 
 def _ordered(journal: Path, contents: _Contents) -> Iterator[Line]:
@@ -128,7 +171,7 @@ def _ordered(journal: Path, contents: _Contents) -> Iterator[Line]:
     due = 0
     first: Line = {"recorder": {k: v for k, v in contents.head.items() if k not in _OWN}}
     polls: dict[int, Line] = {}
-    for line in _up_to_damage(journal):
+    for line in islice(Entries(journal, contents.until).new(), 1, None):
         seq = line["seq"]
         if line.get("op") == "poll":
             polls[seq] = line

@@ -19,9 +19,16 @@ _SUFFIXES = (".ndjson", ".ndjson.gz", ".parquet")
 
 
 def read(
-    path: Path, partitions: Iterable[PartitionName] | None = None, *, compacted: bool = False
+    path: Path,
+    partitions: Iterable[PartitionName] | None = None,
+    *,
+    compacted: bool = False,
+    unfinished: Iterable[list[TraceLine]] = (),
 ) -> History:
-    """The history of a run, restricted to some partitions; everything without them."""
+    """The history of a run, restricted to some partitions; everything without them.
+
+    `unfinished` are the lines of processes that have no file yet.
+    """
     wanted = None if partitions is None else frozenset(partitions)
     if path.suffix == ".edn":
         return _read_edn(path, wanted, compacted)
@@ -29,11 +36,16 @@ def read(
     history = History(meta, partitions=wanted)
     undecided = _Undecided()
     files = sorted(f for f in path.iterdir() if f.is_file() and f.name.endswith(_SUFFIXES))
+    unfinished = list(unfinished)
     for file in files:
         _read_process(history, _file_lines(file), undecided)
+    for lines in unfinished:
+        _read_process(history, lines, undecided)
     if undecided.sent:
         for file in files:
             undecided.look_at(_file_lines(file))
+        for lines in unfinished:
+            undecided.look_at(lines)
         undecided.prove(history)
     history.forget_former_lives()
     return history

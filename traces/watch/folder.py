@@ -160,8 +160,7 @@ class Folder:
         )
 
     def _files(self) -> list[Path]:
-        journals = sorted(self.path.glob(f"*{SUFFIX}"))
-        return [*process_files(self.path), *journals]  # where both are there, the file is whole
+        return process_files(self.path)  # where a journal is there as well, the file is whole
 
     def _follow(self, path: Path, batch: Batch) -> None:
         key = stem(path)

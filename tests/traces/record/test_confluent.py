@@ -22,6 +22,7 @@ from traces.ingest.run import read_trace
 from traces.record import HEADER, NotAClientError, recorded
 from traces.record.cluster import Cluster
 from traces.record.contents import contents
+from traces.record.errors import commit_outcome
 from traces.record.meta import merged, write
 
 SAFE = {"acks": "all", "enable.idempotence": True}
@@ -299,6 +300,12 @@ def test_a_commit_that_is_refused_at_once_certainly_was_not_made(
     consumer.close()
     commit = lines(tmp_path, "consumer#0")[0]
     assert (commit["outcome"], commit["offsets"]) == (outcome, {"t:0": 7})
+
+
+def test_at_once_is_sooner_than_any_client_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    asked = KafkaError.ILLEGAL_GENERATION
+    assert [commit_outcome(asked, ms * 1_000_000) for ms in (0, 49, 50)] == ["fail", "fail", "info"]
 
 
 def test_a_refusal_that_took_long_may_have_been_the_second_answer(

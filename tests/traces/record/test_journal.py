@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,11 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traces.record import StillRunningError, settle
-from traces.record.entries import REPORTED, REPORTS, SEND, entries
+from traces.record.entries import (
+    MARK,
+    REPORTED,
+    REPORTS,
+    SEND,
+    SENT,
+    SIZE,
+    DamagedError,
+    entries,
+)
 from traces.record.journal import Journal, RecordingStoppedWarning
 from traces.record.process import Process, open_process
 from traces.record.run import TAKEN
-from traces.record.settling import NotAJournalError, Settled
+from traces.record.settling import Settled
 
 PAGE = 4096
 NOW = 7
@@ -51,6 +61,12 @@ def let_go(process: Process) -> Path:
     return process.journal.path
 
 
+def half_written(process: Process, entry: bytes) -> None:
+    """As an entry stands there whose process was killed before it put the checksum before it."""
+    journal: Any = process.journal
+    journal._map[journal._at + 4 : journal._at + 4 + len(entry)] = entry
+
+
 NUMBERS = st.integers(0, 2**62)
 SENDS = st.tuples(st.none() | st.text(max_size=50), NUMBERS)
 WRITTEN: st.SearchStrategy[tuple[str, Any]] = st.one_of(
@@ -66,12 +82,12 @@ def test_what_is_appended_is_read_back_across_windows(
     tmp_path_factory: pytest.TempPathFactory, written: list[tuple[str, Any]]
 ) -> None:
     journal = Journal(tmp_path_factory.mktemp("j") / "x.journal")
-    journal.append(orjson.dumps({"context": 0, "topic": "t", "inside": {}}) + b"\n")
+    journal.append(orjson.dumps({"context": 0, "topic": "t", "inside": {}}))
     expected: list[Line] = []
     for seq, (kind, what) in enumerate(written):
         if kind == "line":
             expected.append({"seq": seq, "note": what})
-            journal.append(orjson.dumps(expected[-1]) + b"\n")
+            journal.append(orjson.dumps(expected[-1]))
         elif kind == "send":
             key, id = what
             raw = None if key is None else key.encode()
@@ -88,7 +104,7 @@ def test_what_is_appended_is_read_back_across_windows(
         else:
             numbers = what[: len(what) // 4 * 4]
             packed = b"".join(n.to_bytes(8, "little") for n in numbers)
-            journal.append(REPORTS.pack(0, len(numbers) // 4, 8) + packed, REPORTED)
+            journal.append(REPORTS.pack(8) + packed, REPORTED)
             for i in range(0, len(numbers), 4):
                 sent, *at = numbers[i : i + 4]
                 expected.append({"seq": sent, "outcome": "ok", "returned_ns": 8, "at": at})
@@ -100,7 +116,7 @@ def test_what_is_appended_is_read_back_across_windows(
 def test_an_entry_in_the_middle_of_which_the_process_died_is_none(tmp_path: Path) -> None:
     process = begin(tmp_path)
     process.call("commit", offsets={"t:0": 1})
-    process.journal.append(SEND.pack(0, -1, 0, 1, 7, 8))  # its kind was not written any more
+    half_written(process, SEND.pack(28, 0, 1, 7, 8, SENT))
     done = settle(let_go(process))
     assert (done.ended, done.calls, done.unanswered) == ("crash", 1, 1)
     assert [line["op"] for line in lines(done.file)] == ["commit", "crash"]
@@ -109,7 +125,7 @@ def test_an_entry_in_the_middle_of_which_the_process_died_is_none(tmp_path: Path
 def test_a_line_that_was_cut_off_by_the_kill_is_none(tmp_path: Path) -> None:
     process = begin(tmp_path)
     process.note("subscribe", topics=["t"])
-    process.journal.append(b'{"seq":1,"op":"po')
+    half_written(process, SIZE.pack(500) + b'{"seq":1,"op":"po')
     assert settle(let_go(process)).ended == "crash"
 
 
@@ -132,6 +148,8 @@ def test_what_a_machine_that_went_down_has_kept_is_cut_off(
     assert len(kept) == 100 if died else 0 < len(kept) < 100
     assert [line["seq"] for line in kept] == list(range(len(kept)))
     assert kept[-1]["op"] == "poll"
+    assert journal.with_name("p#0.journal.damaged").exists() != died
+    assert bool(re.fullmatch(r"p#0.journal: byte \d+: damaged: .*", done.damage)) != died
 
 
 def test_a_full_disk_stops_the_recording_and_not_the_application(
@@ -160,13 +178,39 @@ def test_a_journal_whose_process_lives_is_left_alone(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["p#0.ndjson"]
 
 
-def test_something_else_with_the_suffix_of_a_journal_is_refused(tmp_path: Path) -> None:
-    for name, content in (("a", b""), ("b", b"hello\n"), ("c", b'{"seq":0}\n')):
-        journal = tmp_path / f"{name}.journal"
-        journal.write_bytes(content)
-        with pytest.raises(NotAJournalError, match="expected the head of a journal"):
-            settle(journal)
-        assert journal.exists()
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "expected the beginning of a journal"),
+        (b"hello\n", "expected the beginning of a journal"),
+        (bytes(8192), "expected the beginning of a journal"),
+        (MARK, "expected the head of a journal"),
+        (b'{"journal":1,"process":"p#0"}\n', "written by an earlier version, without checksums"),
+    ],
+)
+def test_something_else_with_the_suffix_of_a_journal_is_refused(
+    tmp_path: Path, content: bytes, expected: str
+) -> None:
+    journal = tmp_path / "p.journal"
+    journal.write_bytes(content)
+    with pytest.raises(DamagedError, match=f"^p.journal: byte [04]: damaged: {expected}"):
+        settle(journal)
+    assert journal.read_bytes() == content
+
+
+def test_a_recording_that_cannot_end_leaves_the_application_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    process = begin(tmp_path)
+    poll(process, 3)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(RecordingStoppedWarning, match="p#0.journal stays as it is: .*No space left"):
+        process.end()
+    monkeypatch.undo()
+    assert settle(process.journal.path).ended == "close"
 
 
 def test_each_incarnation_has_a_name_and_ids_of_its_own(tmp_path: Path) -> None:
