@@ -157,6 +157,7 @@ class Trace:
         ).read(found, left)
         return [
             *(f"{name} is still running" for name in scan.running),
+            *scan.damaged.values(),
             *(f"{name} has no leader" for name in scan.headless),
             *(f"the scan did not reach the end of {name}" for name in scan.unread),
         ]
