@@ -10,16 +10,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, fields, frozen
 from numpy.typing import NDArray
 
-from traces.lives import Lives
+from traces.lives import GroupLives
 from traces.meta import Meta, Topic
 from traces.names import Names
 from traces.partitioners import number as partitioner_number
 from traces.sizes import Sizes
 
 Ints = NDArray[np.int64]
+NEVER = int(np.iinfo(np.int64).max)
 UNSET = -1  # a setting that meta.json does not hold
 OFFSETS_TOPIC = "__consumer_offsets"
 MINUTE = 60_000_000_000
@@ -62,6 +63,14 @@ class Order(IntEnum):
     PROCESS_THEN_COMMIT = 1
     COMMIT_THEN_PROCESS = 2
     AUTO = 3
+
+
+class Senders(IntEnum):
+    """Who may have sent to a topic besides the processes that were recorded."""
+
+    ANYBODY = 0  # others, who may have sent a record that was recorded, too
+    STRANGERS = 1  # others, who sent records of their own
+    ALL = 2  # nobody
 
 
 SUBJECT_BITS = 32
@@ -113,12 +122,15 @@ class Context:
     consumers_whole: bool  # no consumer's file is missing or cut off
     readers_whole: bool  # both: nobody may have been given more
     starts_known: bool  # every log start that brokers reported is told, nor may there be more
+    senders: Setting  # by topic: who besides the recorded processes may send to it
     weak_acks: Setting
     idempotent: Setting
     in_flight: Setting
     retries: Setting
     unclean: Setting
     min_isr: Setting
+    loss_until: Setting  # by topic: when it last had settings that permit another loss than these
+    loss_clock: Setting  # by topic: the clock of that time
     compacted: Setting
     deletes: Setting
     partitioner: Setting
@@ -144,7 +156,7 @@ class Context:
     others: Setting  # by group: 1 where not all who commit for it were recorded
     group_log: int  # the clause by which coordinators may lose what they knew of groups
     group_retention_ns: int = UNSET  # after so long a group without members has expired
-    lives: Lives | None = None  # when groups had members; without it, all the time
+    lives: GroupLives | None = None  # when groups had members; without it, all the time
     sizes: Sizes | None = None  # how many partitions producers knew of; without it, all
 
 
@@ -158,8 +170,9 @@ def context(
     consumers_whole: bool = False,
     starts_known: bool = False,
     scanned: bool = True,
-    lives: Lives | None = None,
+    lives: GroupLives | None = None,
     sizes: Sizes | None = None,
+    senders: Mapping[int, Senders] | None = None,
 ) -> Context:
     """Lay the configuration out by number.
 
@@ -167,12 +180,15 @@ def context(
     `senders_known` says that no producer's file, and no id in it, is missing, `readers_known` the
     same of those who read, `consumers_whole` that no file of theirs is missing or cut off,
     `starts_known` that whoever polls tells log starts, to the end, and `scanned` that the final
-    scan that `complete` promises is there. `lives` tells when groups had members, and `sizes`
-    how many partitions producers knew of.
+    scan that `complete` promises is there. `lives` tells when groups had members, `sizes` how
+    many partitions producers knew of, and `senders` whether others than recorded processes may
+    have sent to a topic; where it does not, nobody has.
     """
     recorded = set(processing)
     producers = [meta.producer(name) for name in names.processes.names]
     topics = [meta.topics.get(name) for name in names.topics.names]
+    steady = [topic and _steady(topic) for topic in topics]
+    changes = [_loss_changed(topic, names) for topic in topics]
     groups = [_group_settings(meta, name) for name in names.groups.names]
     consumers = [meta.consumer(name) for name in names.processes.names]
     share_groups = [meta.share_groups.get(name) for name in names.groups.names]
@@ -191,19 +207,22 @@ def context(
         consumers_whole=consumers_whole,
         readers_whole=readers_known and consumers_whole,
         starts_known=starts_known,
+        senders=_by_number(senders or {}, Senders.ALL),
         weak_acks=by_process([None if p.acks is None else acks.get(p.acks) for p in producers]),
         idempotent=by_process([p.idempotence for p in producers]),
         in_flight=by_process([p.max_in_flight for p in producers]),
         retries=by_process([p.retries for p in producers]),
         unclean=by_topic([t and t.unclean_leader_election for t in topics]),
         min_isr=by_topic([t and t.min_insync_replicas for t in topics]),
-        compacted=by_topic([t and _compacted(t.cleanup_policy) for t in topics]),
+        loss_until=by_topic([until for until, _ in changes]),
+        loss_clock=by_topic([clock for _, clock in changes]),
+        compacted=by_topic([t and _compacted(t.cleanup_policy) for t in steady]),
         partitioner=by_process([partitioner_number(p.partitioner) for p in producers]),
         racked=by_process([_racked(meta.consumer(name).rack) for name in names.processes.names]),
-        deletes=by_topic([t and _deletes(t.cleanup_policy) for t in topics]),
-        append_time=by_topic([t and _append_time(t.message_timestamp_type) for t in topics]),
-        compaction_lag=by_topic([t and t.min_compaction_lag_ms for t in topics]),
-        delete_retention=by_topic([t and t.delete_retention_ms for t in topics]),
+        deletes=by_topic([t and _deletes(t.cleanup_policy) for t in steady]),
+        append_time=by_topic([t and _append_time(t.message_timestamp_type) for t in steady]),
+        compaction_lag=by_topic([t and t.min_compaction_lag_ms for t in steady]),
+        delete_retention=by_topic([t and t.delete_retention_ms for t in steady]),
         unflushed=by_topic([t is not None and _last_may_lose(t) for t in topics]),
         order=by_group([order for order, _, _ in groups]),
         reset_latest=by_group([latest for _, latest, _ in groups]),
@@ -242,12 +261,15 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         consumers_whole=True,
         readers_whole=True,
         starts_known=True,
+        senders=same(Senders.ALL),
         weak_acks=same(0),
         idempotent=same(1),
         in_flight=same(1),
         retries=same(0),
         unclean=same(0),
         min_isr=same(2),
+        loss_until=same(UNSET),
+        loss_clock=same(UNSET),
         compacted=same(int(compacted)),
         partitioner=same(UNSET),
         racked=same(UNSET),
@@ -275,15 +297,68 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
     )
 
 
+def _by_number(values: Mapping[int, int], other: int) -> Setting:
+    known = sorted(values.items())
+    return setting([number for number, _ in known], [value for _, value in known], other)
+
+
 def _group_log(topic: Topic) -> int:
     """Whether the topic in which coordinators keep groups may lose what was written there.
 
     One replica in sync is Kafka's default there, and loses nothing unless its disk does.
     """
+    if len({loss_clause(one) for one in (topic, *_before(topic))}) > 1:
+        return int(Clause.UNKNOWN)
     alone = bool(topic.flush_loses) and topic.min_insync_replicas == 1
     if topic.unclean_leader_election or alone or _last_may_lose(topic):
         return int(Clause.OFFSETS)
     return int(Clause.UNKNOWN if topic.unclean_leader_election is None else Clause.NOT)
+
+
+def loss_clause(topic: Topic) -> Clause:
+    """By which setting a topic may lose what was acknowledged, and even read."""
+    unclean, least = topic.unclean_leader_election, topic.min_insync_replicas
+    if unclean:
+        return Clause.UNCLEAN
+    if least == 1:
+        return Clause.MIN_ISR
+    if _last_may_lose(topic):
+        return Clause.FLUSH
+    return Clause.UNKNOWN if unclean is None or least is None else Clause.NOT
+
+
+def _before(topic: Topic) -> list[Topic]:
+    """All settings that the topic had earlier, each time; what nobody tells was as at the end."""
+    return [evolve(topic, **_told(one.settings)) for one in topic.earlier]
+
+
+def _told(topic: Topic) -> dict[str, Any]:
+    return {f.name: v for f in fields(Topic) if (v := getattr(topic, f.name)) not in (None, ())}
+
+
+def _steady(topic: Topic) -> Topic:
+    """The settings that the topic had all the time; one that changed is not known."""
+    changed = {name for one in topic.earlier for name in _told(one.settings)}
+    values = {name: {getattr(one, name) for one in (topic, *_before(topic))} for name in changed}
+    return evolve(topic, **{name: None for name, of in values.items() if len(of) > 1})
+
+
+def _loss_changed(topic: Topic | None, names: Names) -> tuple[int | None, int | None]:
+    """When a topic last had settings that permit another loss than those at the end, by a clock."""
+    if topic is None:
+        return None, None
+    end = loss_clause(topic)
+    other = [
+        one
+        for one, before in zip(topic.earlier, _before(topic), strict=True)
+        if loss_clause(before) != end
+    ]
+    if not other:
+        return None, None
+    clocks = {one.clock for one in other}
+    if len(clocks) > 1 or any(one.until_ns is None for one in other):
+        return NEVER, None
+    return max(one.until_ns or 0 for one in other), names.clocks.number(clocks.pop())
 
 
 def _last_may_lose(topic: Topic) -> bool:

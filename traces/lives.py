@@ -22,7 +22,7 @@ def _none() -> Ints:
 
 
 @frozen(eq=False, slots=False)
-class Lives:
+class GroupLives:
     """Periods in which groups had no members, as far as anybody tells.
 
     Each line of `idle` is a group, a topic or `ANY`, from when to when none of the group's members

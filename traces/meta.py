@@ -4,7 +4,7 @@ The configuration decides which guarantees apply, so a value that is absent stay
 check that needs it says *not checked* instead of assuming Kafka's default of the day.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,6 +30,18 @@ class Topic:
     message_timestamp_type: str | None = None
     min_compaction_lag_ms: int | None = None
     delete_retention_ms: int | None = None
+    # Whether everybody who sends to the topic was recorded, where that is not said of the run.
+    senders: str | None = None
+    earlier: "tuple[Earlier, ...]" = ()  # settings that it had before those above
+
+
+@frozen
+class Earlier:
+    """Settings that a topic had until some time, before it got those that it has at the end."""
+
+    settings: Topic
+    until_ns: int | None = None  # by `clock`; a call that began later met the next ones
+    clock: str = "host"
 
 
 @frozen
@@ -96,6 +108,7 @@ class Meta:
     run: str = ""
     source: str = ""
     complete: bool = False
+    senders: str | None = None  # `all` or `some`: who of those that send were recorded
     topics: Mapping[str, Topic] = field(factory=dict[str, Topic])
     producers: Mapping[str, Producer] = field(factory=dict[str, Producer])
     consumers: Mapping[str, Consumer] = field(factory=dict[str, Consumer])
@@ -139,7 +152,9 @@ _TOPIC = {
     "message_timestamp_type": str,
     "min_compaction_lag_ms": int,
     "delete_retention_ms": int,
+    "senders": str,
 }
+_EARLIER = {"until_ns": int, "clock": str}
 _PRODUCER = {
     "acks": str,
     "idempotence": bool,
@@ -169,6 +184,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "transaction_ends": _WHO,
     "message_timestamp_type": ("CreateTime", "LogAppendTime"),
     "commit_order": ("process_then_commit", "commit_then_process", "auto", "none"),
+    "senders": ("all", "some"),
 }
 # These Kafka takes in any case. A policy may go on: by_duration:PT1H.
 _ANY_CASE: Mapping[str, tuple[str, ...]] = {
@@ -213,7 +229,8 @@ def read_meta(folder: Path) -> Meta:
         run=whole.get("run", str) or "",
         source=whole.get("source", str) or "",
         complete=whole.get("complete", bool) is True,
-        topics={n: Topic(**o.some(_TOPIC)) for n, o in whole.objects("topics")},
+        senders=whole.get("senders", str),
+        topics={n: _topic(o) for n, o in whole.objects("topics")},
         producers={n: Producer(**o.some(_PRODUCER)) for n, o in whole.objects("producers")},
         consumers={n: Consumer(**o.some(_CONSUMER)) for n, o in whole.objects("consumers")},
         share_groups={
@@ -229,6 +246,18 @@ def read_meta(folder: Path) -> Meta:
     )
     problems.raise_any()
     return meta
+
+
+def _topic(found: "_Object") -> Topic:
+    earlier = tuple(
+        Earlier(Topic(**one.some(_TOPIC)), **_told(one.some(_EARLIER)))
+        for one in found.listed("earlier")
+    )
+    return Topic(**found.some(_TOPIC), earlier=earlier)
+
+
+def _told(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _fault(fault: Any) -> Fault:
@@ -288,6 +317,15 @@ class _Object:
 
     def some(self, kinds: Mapping[str, type]) -> dict[str, Any]:
         return {name: self.get(name, kind) for name, kind in kinds.items()}
+
+    def listed(self, name: str) -> "Iterator[_Object]":
+        """The objects of a list."""
+        for n, one in enumerate(cast("list[Any]", self.get(name, list) or [])):
+            path = f"{self.path}{name}[{n}]"
+            if type(one) is dict:
+                yield _Object(cast("dict[str, Any]", one), f"{path}.", self.file, self.problems)
+            else:
+                self.problems.add(self.file, None, path, f"expected an object, found {shown(one)}")
 
     def objects(self, name: str) -> "list[tuple[str, _Object]]":
         inner = cast("dict[str, Any]", self.get(name, dict) or {})

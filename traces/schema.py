@@ -60,6 +60,9 @@ class Op(IntEnum):
     ALTER_OFFSETS = 47  # an administrator set a group's offsets
     CREATE_PARTITIONS = 48  # an administrator added partitions to a topic
     PARTITIONS = 49  # a client knew, or was told, that a topic has so many partitions
+    CREATE_TOPICS = 38
+    DELETE_TOPICS = 39
+    DESCRIBE_TOPICS = 40  # somebody asked for the id of a topic
 
 
 # Rows that a call leaves behind besides those that bear its own name.
@@ -79,6 +82,8 @@ MARKS: Final = frozenset(
         Op.PARTITIONS,
     }
 )
+# Calls about whole topics, by their names.
+TOPICS: Final = (Op.SUBSCRIBE, Op.CREATE_TOPICS, Op.DELETE_TOPICS, Op.DESCRIBE_TOPICS)
 # All that is told of the logs of replicas.
 DUMPS: Final = (Op.DUMP, Op.MARKER, Op.DUMP_END, Op.DUMP_MARK, Op.DUMP_START)
 # What clients do during a run; the final scan may come hours later.

@@ -188,7 +188,7 @@ def _by_others(run: Run, tally: Tally) -> str:
 
 UNTOLD = "neither meta.json nor what was recorded tells enough"
 # What leaves findings undecided that a read or a send, of which nobody tells, might contradict.
-_UNSURE = (*READERS, "consumers.whole", *SENDERS)
+_UNSURE = (*READERS, "consumers.whole", *SENDERS, "senders")
 
 
 def permitted(run: Run, tally: Tally, counted: bool = False) -> str:

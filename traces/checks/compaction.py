@@ -35,6 +35,8 @@ def may_be_superseded(p: Partition, sends: Ints) -> Bools:
     policy = int(p.context.compacted[p.t])
     if policy == 0:
         return np.zeros(len(sends), bool)
+    if p.strangers:  # a record of theirs may have had the key
+        return (p.key[sends] != NONE) | (policy == 1)
     gone = _replaced(p, sends) | (~p.has(Flag.VALUED)[sends] & _old(p, sends))
     return gone if policy == 1 else gone & (p.key[sends] != NONE)
 
@@ -127,7 +129,7 @@ def _vague(p: Partition, sends: Ints) -> Bools:
     untold |= p.has(Flag.TOMBSTONE)[sends] & (not _retention_is_known(p))
     keyless = bool((p.key[others] == NONE).any())
     above = may_be_read_above(p, sends) | _may_be_sent_above(p, sends)
-    return untold | keyless | above | np.isin(p.key[sends], p.key[dead])
+    return untold | keyless | above | p.strangers | np.isin(p.key[sends], p.key[dead])
 
 
 def _may_be_copied(p: Partition, sends: Ints) -> Bools:
@@ -230,7 +232,7 @@ def last_removed(p: Partition) -> list[Found]:
     untold = (dead & (retention == NONE)) | _may_be_deleted(p, gone) | _copy_may_follow(p, gone)
     # Where something was read lowest is known only if all is told that was read.
     lower = (p.offset[gone] == NONE) & (not p.context.readers_whole)
-    untold |= lower | may_be_read_above(p, gone) | _may_be_sent_above(p, gone)
+    untold |= lower | p.strangers | may_be_read_above(p, gone) | _may_be_sent_above(p, gone)
     found = witness(gone)
     clauses = np.where(untold, unknown, p.may_be_lost(gone))
     return [Found(len(last), found, clauses, "compaction-lost-last")]
@@ -279,7 +281,7 @@ def moved_or_early(p: Partition) -> list[Found]:
     moved = _moved(p, known)
     early = _too_early(p, known)
     certain = int(p.context.append_time[p.t]) == 1 and int(p.context.compaction_lag[p.t]) >= 0
-    unsure = _may_be_deleted(p, early[:, 0]) | (not certain)
+    unsure = _may_be_deleted(p, early[:, 0]) | (not certain) | p.strangers
     unknown = clause(Clause.UNKNOWN, np.int64(p.t))
     clauses = np.where(unsure, unknown, 0)
     # A copy may be left of what was deleted with the head of the log.
@@ -316,7 +318,7 @@ def _copied(p: Partition, moved: Ints) -> Ints:
     process = p.process[sends]
     idempotent = p.context.idempotent[process]
     clauses = np.select(
-        [resent, idempotent == 0, (idempotent == -1) | (not p.context.senders_known)],
+        [resent, idempotent == 0, (idempotent == -1) | (not p.senders_known)],
         [
             clause(Clause.RESENT, process),
             clause(Clause.IDEMPOTENCE, process),

@@ -124,4 +124,5 @@ def _undecided(p: Partition) -> Found:
     found = witness(rows[wrong], sends[wrong])
     group = p.group[found[:, 0]]
     unset = p.context.share_committed_only[group] == UNSET
-    return Found(len(rows), found, np.where(unset, clause(Clause.UNKNOWN, group), 0))
+    clauses = np.where(unset, clause(Clause.UNKNOWN, group), p.unless_sent(found[:, 1]))
+    return Found(len(rows), found, clauses)

@@ -86,7 +86,8 @@ def _loss_by_id(p: Partition, rows: Ints) -> Ints:
     at = lookup(p.id[acks], p.id[rows].ravel())
     may = p.may_be_lost(acks)
     unknown = clause(Clause.UNKNOWN, np.full(len(at), p.t))
-    other = p.topic_clause(len(at)) if p.context.senders_known else unknown
+    known = p.senders_known and not p.strangers
+    other = p.topic_clause(len(at)) if known else unknown
     return np.where(at >= 0, may[at] if len(may) else other, other).reshape(rows.shape)
 
 
@@ -140,7 +141,7 @@ def _stored_twice(p: Partition, ids: Ints) -> Ints:
     process = p.process[sends[starts[at]]]
     idempotent = p.context.idempotent[process]
     clauses = np.select(
-        [at < 0, idempotent == 0, calls[at] > 1, (idempotent == 1) & p.context.senders_known],
+        [at < 0, idempotent == 0, calls[at] > 1, (idempotent == 1) & p.senders_known],
         [
             clause(Clause.UNKNOWN, process),
             clause(Clause.IDEMPOTENCE, process),

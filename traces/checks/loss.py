@@ -81,10 +81,14 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
     uses="",
 )
 def phantoms(p: Partition) -> list[Found]:
-    """A record came out of the log that no client ever tried to put in."""
+    """A record came out of the log that no client ever tried to put in.
+
+    Where not everybody who sends to the topic was recorded, one of the others may have.
+    """
     unsent = p.reads[~p.among(p.reads, p.sends)]
     one = unsent[np.unique(p.id[unsent], return_index=True)[1]]
-    return [Found(len(p.reads), witness(one), np.zeros(len(one), np.int64), "phantom-read")]
+    clauses = clause(Clause.UNKNOWN, p.process[one]) if p.strangers else one * 0
+    return [Found(len(p.reads), witness(one), clauses, "phantom-read")]
 
 
 @check(
@@ -105,4 +109,4 @@ def failed_but_read(p: Partition) -> list[Found]:
     failed = failed[np.unique(p.id[failed], return_index=True)[1]]
     read = p.first_about(p.reads)[p.record[failed]]
     found = witness(failed[read >= 0], read[read >= 0])
-    return [Found(len(p.sends), found, np.zeros(len(found), np.int64), "G1a")]
+    return [Found(len(p.sends), found, p.unless_sent(found[:, 0]), "G1a")]

@@ -76,7 +76,7 @@ def future_reads(p: Partition) -> list[Found]:
     )
     found = witness(reads[early], begun[early])
     found = found[np.unique(p.id[found[:, 0]], return_index=True)[1]]
-    return [Found(len(reads), found, np.zeros(len(found), np.int64), "G1c-realtime")]
+    return [Found(len(reads), found, p.unless_sent(found[:, 1]), "G1c-realtime")]
 
 
 @check(
@@ -168,7 +168,7 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
     clauses = p.unless_read(np.zeros(len(found), np.int64), found)
     kind = np.array([wrong[q] for q in found.tolist()], dtype=object)
     clauses = np.where(kind == _DELETED, unknown, clauses)
-    if not p.context.senders_known:  # a later attempt may have been of that time
+    if not p.senders_known or p.strangers:  # what is there may be of that time
         clauses = np.where(kind == _READ, unknown, clauses)
     return [Found(len(asked), witness(found), clauses, "offset-for-time-wrong")]
 

@@ -97,7 +97,8 @@ def _by_readers(p: Partition) -> Found:
     # compaction has removed it.
     lowest = p.deleted_below(chosen, np.r_[chosen, ends])
     gone = (p.offset[torn[:, 1]] < lowest) | compaction_is_vague(p, torn[:, 0])
-    removed = np.r_[gone, np.zeros(len(undone), bool)]
+    # What is hidden, or read as committed, may be a copy that somebody else sent.
+    removed = np.r_[gone, np.zeros(len(undone), bool)] | (p.unless_sent(found[:, 0]) != 0)
     unknown = clause(Clause.UNKNOWN, p.process[found[:, 0]])
     return Found(seen, found, np.where(removed, unknown, 0))
 

@@ -11,7 +11,7 @@ from attrs import define
 
 from traces.checks.rows import Rows
 from traces.columns import Bools, differing, firsts, numbered
-from traces.context import Clause, Ints, clause, code
+from traces.context import UNSET, Clause, Ints, Senders, clause, code
 from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 from traces.sorting import order_by
 
@@ -182,11 +182,30 @@ class Partition(Rows):
         offset[missing[seen]] = lowest[self.record[s[missing[seen]]]]
         return offset
 
+    @property
+    def senders_known(self) -> bool:
+        """Whether every attempt to send one of the records that were sent here is told."""
+        c = self.context
+        return c.senders_known and int(c.senders[self.t]) > Senders.ANYBODY
+
+    @property
+    def strangers(self) -> bool:
+        """Whether somebody who was not recorded may have sent records to this topic."""
+        return int(self.context.senders[self.t]) < Senders.ALL
+
+    def unless_sent(self, rows: Ints) -> Ints:
+        """The clause of findings, one for each of these rows, that another copy may explain.
+
+        It is undecided where somebody who was not recorded may have sent the record, too.
+        """
+        anybody = int(self.context.senders[self.t]) == Senders.ANYBODY
+        return clause(Clause.UNKNOWN, self.process[rows]) * np.int64(anybody)
+
     @cached_property
     def sole(self) -> Bools:
         """Which sends (aligned with `sends`) alone can have put their record into the log."""
         s = self.sends
-        if not self.context.senders_known:
+        if not self.senders_known:
             return np.zeros(len(s), bool)
         failed = self.outcome[s] == Outcome.FAIL
         record, records = self.record[s], self.records
@@ -199,7 +218,9 @@ class Partition(Rows):
         if not len(acks):
             return np.empty(0, np.int64)
         c = self.context
-        by_topic = self.topic_clause(len(acks))
+        by_topic = np.where(
+            self._since_change(acks), self._last_clause(len(acks)), self.topic_clause(len(acks))
+        )
         process = self.process[acks]
         weak = c.weak_acks[process]
         unknown = clause(Clause.UNKNOWN, process)
@@ -227,7 +248,21 @@ class Partition(Rows):
         return np.where(by_reads & (not self.context.readers_whole), unknown, clauses)
 
     def topic_clause(self, n: int) -> Ints:
-        """The clause by which the topic may lose what readers had already seen, `n` times."""
+        """The clause by which the topic may lose what readers had already seen, `n` times.
+
+        It is unknown where the topic's settings have changed, and with them what they permit.
+        """
+        if int(self.context.loss_until[self.t]) != UNSET:
+            return np.full(n, clause(Clause.UNKNOWN, np.int64(self.t)))
+        return self._last_clause(n)
+
+    def _since_change(self, calls: Ints) -> Bools:
+        """Which of these calls began when the topic had got the settings that it has at the end."""
+        until, clock = self.context.loss_until[self.t], self.context.loss_clock[self.t]
+        return (self.inv[calls] > until) & (self.clock[calls] == clock)
+
+    def _last_clause(self, n: int) -> Ints:
+        """The clause of the settings that the topic has at the end, `n` times."""
         unclean, min_isr = int(self.context.unclean[self.t]), int(self.context.min_isr[self.t])
         if unclean == 1:
             code = Clause.UNCLEAN

@@ -7,6 +7,7 @@ from traces.checks.coordinator import MAY_FORGET, by_others, may_come_late, may_
 from traces.checks.lives import MADE_AGAIN, Apart, altered, in_time, parted, stays
 from traces.checks.partition import Partition
 from traces.checks.rows import once
+from traces.checks.seeks import left_out
 from traces.checks.share import share_groups
 from traces.checks.visible import visible_at
 from traces.columns import Bools, differing, distinct, firsts, last_upto, repeated, running_max
@@ -20,9 +21,11 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
     "G8",
     "what is committed was processed",
     found="record{s} below the committed offset {was} not processed",
-    formula="o below a committed offset, visible ⇒ processed by a member of the group",
+    formula="o below a committed offset, visible, not passed by a seek of the application ⇒ "
+    "processed by a member of the group",
     needs="complete COMMITS fetched.partitions proof COPIES",
-    closed="VISIBLE MEMBERS ANSWERS fetched.group PROCESSED consumers.whole",
+    closed="VISIBLE MEMBERS ANSWERS fetched.group PROCESSED assign.topic assign.offset "
+    "consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is not process_then_commit; undecided where the group may have "
     f"begun above the record, as {MADE_AGAIN}",
@@ -33,7 +36,8 @@ def skipped(p: Partition) -> list[Found]:
     """At least once: a commit says *done*, so a crash after it must not lose what it covers.
 
     A truncation may put new records where the group had read others and committed beyond them:
-    they are never delivered, and that is as legal as the truncation is.
+    they are never delivered, and that is as legal as the truncation is. What a member goes past by
+    a seek ahead (a record that it cannot process) is not owed to the application.
     """
     out: list[Found] = []
     known = p.where(Op.COMMIT, Op.COMMITTED)
@@ -60,6 +64,8 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
     source = source[(p.offset[source] >= start) & (p.offset[source] < reach[-1])]
     source = source[visible_at(p, p.offset[source], commits)]
     missed = source[~p.among(source, done)]
+    own = bool(p.context.processes[group])
+    missed = missed[~left_out(p, group, p.offset[missed], processes=own)]
     missed = missed[np.lexsort((missed, p.id[missed], p.offset[missed]))]
     missed = missed[firsts(p.offset[missed], p.id[missed])]
     given = p.first_about(delivered)[p.record[missed]]

@@ -49,7 +49,9 @@ def payloads_changed(p: Partition) -> list[Found]:
     starts = said[firsts(p.id[said])]
     sender = starts[lookup(p.id[starts], p.id[changed])] if len(changed) else changed
     found = witness(sender, changed)
-    return [Found(looked_at, found, np.zeros(len(found), np.int64), "payload-changed")]
+    # Of what several readers were given, one payload is not what anybody sent.
+    clauses = np.where(p.op[sender] == Op.SEND, p.unless_sent(sender), 0)
+    return [Found(looked_at, found, clauses, "payload-changed")]
 
 
 def _among(p: Partition, rows: Ints, said: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":

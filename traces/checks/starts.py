@@ -5,7 +5,7 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.columns import Bools, firsts, last_upto, running_max
-from traces.context import Clause, Ints, clause
+from traces.context import UNSET, Clause, Ints, clause
 from traces.schema import NONE, Flag, Op
 from traces.sorting import order_by
 
@@ -187,6 +187,8 @@ def _when_healed(p: Partition, rows: Ints) -> Bools:
 
 def _forgotten(p: Partition, count: int) -> Ints:
     unclean, topic = int(p.context.unclean[p.t]), np.int64(p.t)
+    if int(p.context.loss_until[p.t]) != UNSET:  # of other settings than those at the end
+        return np.full(count, clause(Clause.UNKNOWN, topic))
     if unclean == 1:
         return np.full(count, clause(Clause.UNCLEAN, topic))
     if int(p.context.unflushed[p.t]) == 1:

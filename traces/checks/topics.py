@@ -6,7 +6,7 @@ from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import Bools
-from traces.context import Clause, Ints, clause
+from traces.context import Clause, Ints, Senders, clause
 from traces.schema import NONE, Flag, Op
 
 
@@ -34,7 +34,9 @@ def old_records_in_a_new_topic(record: Rows) -> list[Found]:
     strange = reads[~np.isin(record.topic_id[reads], ids)] if len(sends) else reads[:0]
     first = strange[:1]
     found = witness(sends[: len(first)], first)
-    return [Found(len(reads), found, np.zeros(len(found), np.int64), "topic-identity")]
+    anybody = record.context.senders[record.topic[found[:, 1]]] == Senders.ANYBODY
+    unknown = clause(Clause.UNKNOWN, record.process[found[:, 1]])
+    return [Found(len(reads), found, np.where(anybody, unknown, 0), "topic-identity")]
 
 
 @check(

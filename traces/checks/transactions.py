@@ -78,7 +78,7 @@ def leaked(p: Partition) -> list[Found]:
     reads, sent = _sent(p, reads, sends[np.argsort(p.end_inv[sends], kind="stable")])
     early = (p.ret[reads] < p.end_inv[sent]) & (p.clock[reads] == p.clock[sent])
     found = _one_per_id(p, witness(reads[early], sent[early]))
-    return [Found(len(reads), found, np.zeros(len(found), np.int64), "read-uncommitted-leak")]
+    return [Found(len(reads), found, p.unless_sent(found[:, 1]), "read-uncommitted-leak")]
 
 
 @check(
@@ -127,7 +127,7 @@ def aborted_read(p: Partition) -> list[Found]:
     reads = p.reads[p.committed_only(p.reads)]
     found = _one_per_id(p, witness(*_sent(p, reads, aborted)))
     seen = len(reads) if len(aborted) else 0
-    return [Found(seen, found, np.zeros(len(found), np.int64))]
+    return [Found(seen, found, p.unless_sent(found[:, 1]))]
 
 
 @check(
@@ -161,7 +161,7 @@ def own_reads(p: Partition) -> list[Found]:
     how, process = p.isolation[found[:, 0]], p.process[found[:, 0]]
     clauses = np.select(
         [how == Isolation.READ_COMMITTED, how == Isolation.READ_UNCOMMITTED],
-        [np.zeros(len(found), np.int64), clause(Clause.ISOLATION, process)],
+        [p.unless_sent(found[:, 0]), clause(Clause.ISOLATION, process)],
         clause(Clause.UNKNOWN, process),
     )
     clauses = np.zeros(len(found), np.int64) if p.context.jepsen else clauses

@@ -19,7 +19,8 @@ def visible(p: Partition) -> Ints:
     What the final scan holds is what there is. Without one, whatever was acknowledged or
     read counts, unless its send failed, its transaction was not committed, or a later record
     of a compacted topic took its place. Of a record that was sent again, what is known is what was
-    acknowledged where it lies; and so where not all producers' files are whole.
+    acknowledged where it lies; and so where not all producers' files are whole. What somebody sent
+    who was not recorded is visible where a reader of committed records was given it.
     """
     return _visible(p, may_be_superseded(p, p.sends))
 
@@ -97,7 +98,9 @@ def _visible(p: Partition, superseded: Bools, *, surely: bool = False) -> Ints:
     if not p.context.jepsen:  # what a history shows in any poll is there, unless its send failed
         gone |= ~p.kept[s]
     seen &= ~p.about(s[gone])
-    seen &= p.context.senders_known
+    seen &= p.senders_known
+    if p.strangers:
+        seen &= p.about(p.sends)
     there = seen[p.record[source]]
     if not there.all():
         acked = p.done[s] & (p.offset[s] >= 0)
@@ -106,9 +109,32 @@ def _visible(p: Partition, superseded: Bools, *, surely: bool = False) -> Ints:
         # Where an aborted send was acknowledged, too, nobody knows which of them lies there.
         again = again[p.among(source[again], s[gone & acked])]
         there[again] &= ~p.same_offset(source[again], s[gone & acked])
+    if p.strangers and _stays_known(p, source):
+        there |= ~p.among(source, p.sends) & p.same_offset(source, _read_as_committed(p))
     source = source[there]
     start = p.log_start if surely else p.kept_from
     return distinct(p.offset[source[p.offset[source] >= start]])
+
+
+def _read_as_committed(p: Partition) -> Ints:
+    return p.reads[p.isolation[p.reads] == Isolation.READ_COMMITTED]
+
+
+def _stays_known(p: Partition, source: Ints) -> bool:
+    """Whether what these rows show is there, whoever sent to the topic and was not recorded."""
+    return int(p.context.compacted[p.t]) == 0 or source is p.final
+
+
+@once
+def _stored(p: Partition) -> Ints:
+    """Offsets, sorted, that show a record to everybody who asks for uncommitted ones, too.
+
+    Asked only where not everybody who sends to the topic was recorded.
+    """
+    source = p.final if len(p.final) else p.reads
+    if not _stays_known(p, source):
+        return source[:0]
+    return distinct(p.offset[source[p.offset[source] >= p.log_start]])
 
 
 def _emptied(p: Partition) -> bool:
@@ -125,7 +151,12 @@ def visible_between(
         np.searchsorted(offsets, high) - np.searchsorted(offsets, low)
         for offsets in _both(p, surely)
     )
-    return np.where(early > late, np.where(answered_before(p, calls), early, late), late)
+    known = np.where(early > late, np.where(answered_before(p, calls), early, late), late)
+    if not p.strangers:
+        return known
+    stored = np.searchsorted(_stored(p), high) - np.searchsorted(_stored(p), low)
+    asked = p.isolation[calls] == Isolation.READ_UNCOMMITTED
+    return np.where(asked, np.maximum(known, stored), known)
 
 
 def _both(p: Partition, surely: bool) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ import orjson
 from traces.generate.plan import Clients, key_name
 from traces.generate.write import Generated, write_beside
 from traces.record.entries import Line
-from traces.schema import NONE, Detail, Flag, Isolation, Op, Outcome
+from traces.schema import NONE, TOPICS, Detail, Flag, Isolation, Op, Outcome
 
 RowValues = dict[str, int]
 _RECORD = ("offset", "id", "epoch", "sequence", "timestamp", "hash")
@@ -70,7 +70,7 @@ def _line(rows: list[RowValues], clients: Clients) -> Line:
         line["records"] = [_record(row, clients) for row in own]
     elif op in _NAMING:
         line["partitions"] = [_name(row, clients) for row in own]
-    elif op is Op.SUBSCRIBE:
+    elif op in TOPICS:
         line["topics"] = [clients.names.topics.name(row["topic"]) for row in own]
     known = [row for row in own if row["offset"] != NONE]
     if "records" not in line and (known or op is Op.COMMITTED):

@@ -52,6 +52,7 @@ _ACKS = click.option(
     help="The consumers' isolation.",
 )
 @click.option("--one-clock", is_flag=True, help="All logs are of one machine.")
+@click.option("--all-senders", is_flag=True, help="All who send to the topics are here.")
 def kafka_verifiable(
     sources: tuple[Path, ...],
     out: Path,
@@ -59,10 +60,11 @@ def kafka_verifiable(
     group: str | None,
     isolation: str | None,
     one_clock: bool,
+    all_senders: bool,
     json_file: Path | None,
 ) -> None:
     """Logs of kafka-verifiable-producer and kafka-verifiable-consumer, one file each."""
-    known = verifiable.ToolSettings(acks, group, isolation, one_clock)
+    known = verifiable.ToolSettings(acks, group, isolation, one_clock, all_senders)
     _make(out, lambda: verifiable.import_verifiable(sources, out, known), json_file)
 
 
@@ -91,10 +93,13 @@ def _id_source(ctx: click.Context, option: click.Parameter, id_source: str | Non
     return id_source
 
 
+_NO_SETTINGS = {"partitions", "replication_factor", "senders", "earlier"}
+
+
 def _settings(ctx: click.Context, option: click.Parameter, given: Iterable[str]) -> dict[str, Any]:
     """`name=value` as in meta.json; a value that is no number and no bool is a string."""
     settings: dict[str, Any] = {}
-    known = sorted(attrs.fields_dict(Topic).keys() - {"partitions", "replication_factor"})
+    known = sorted(attrs.fields_dict(Topic).keys() - _NO_SETTINGS)
     for one in given:
         name, equals, value = one.partition("=")
         if not equals or name not in known:

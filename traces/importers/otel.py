@@ -108,7 +108,8 @@ def import_otel(sources: Iterable[Path], out: Path, known: SpanSettings | None =
         # Named and without a file: the checks know that something is missing.
         producers["not-sampled"], consumers["not-sampled"] = {}, {}
     source = "OpenTelemetry messaging spans"
-    meta = {"source": source, "producers": producers, "consumers": consumers}
+    senders = "all" if known.all_spans else "some"
+    meta = {"source": source, "senders": senders, "producers": producers, "consumers": consumers}
     write_run(out, processes, meta, imported)
     return imported
 

@@ -71,6 +71,7 @@ def import_segments(
     topics = _topics(of.values(), known.settings)
     meta = {
         "source": "log directories of Kafka brokers",
+        "senders": "some",  # none of them is here
         "topics": topics,
         "processes": list(processes),
     }

@@ -20,6 +20,7 @@ from traces.importers.writer import Imported, SourceFile, write_run
 from traces.problems import Problem, Problems
 from traces.record.entries import Line
 from traces.record.errors import CODES, send_outcome
+from traces.record.senders import Seen
 
 LOST = (
     "when a send was called: real-time order cannot be judged",
@@ -67,6 +68,7 @@ class ToolSettings:
     group: str | None = None
     isolation: str | None = None
     one_clock: bool = False
+    all_senders: bool = False
 
 
 def id_of_value(_topic: str, _key: Any, value: Any, _headers: Any) -> str:
@@ -92,8 +94,13 @@ def import_verifiable(
         (producers if role == "producer" else consumers)[name] = described
         processes[name] = [{**line, "clock": clock} for line in log.lines(known)]
     problems.raise_any()
+    seen = Seen()
+    for lines in processes.values():
+        seen.add(lines)
+    senders = {topic: {"senders": who} for topic, who in seen.senders().items()}
     meta = {
         "source": "kafka-verifiable-producer and kafka-verifiable-consumer",
+        **({"senders": "all"} if known.all_senders else {"topics": senders}),
         "producers": producers,
         "consumers": consumers,
     }

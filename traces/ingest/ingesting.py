@@ -23,7 +23,7 @@ from traces.ingest.lines import Piece, pieces_of
 from traces.ingest.run import Run, RunFolder, files_of, run_of, source
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Map, Whole
-from traces.lives import Lives
+from traces.lives import GroupLives
 from traces.meta import Meta, read_meta
 from traces.names import Names
 from traces.output import write_whole
@@ -215,6 +215,6 @@ def _setting(name: str, value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if name in ("lives", "sizes"):
-        return {"lives": Lives, "sizes": Sizes}[name](**cast("dict[str, Any]", value))
+        return {"lives": GroupLives, "sizes": Sizes}[name](**cast("dict[str, Any]", value))
     setting = cast("dict[str, Any]", value)
     return Setting(*(np.array(setting[of], np.int64) for of in ("numbers", "values")))

@@ -1,4 +1,4 @@
-"""What a trace does not say of logs: fields that only some topics need, dumps, lives of topics.
+"""What a trace does not say of logs: fields that only some topics need, and dumps.
 
 As `evidence`, whose counts these are; apart, because which rows must carry a field depends here on
 what is configured.
@@ -11,7 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from traces.columns import Bools, IntColumns, calls
-from traces.context import UNSET, Context, Ints
+from traces.context import UNSET, Context
 from traces.ingest.evidence import Evidence
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
@@ -249,39 +249,3 @@ def _parts(columns: IntColumns, *ops: Op) -> set[tuple[int, ...]]:
     rows = calls(columns, *ops) & (columns["partition"] != NONE)
     found = np.unique(np.stack([columns[name][rows] for name in PARTS], axis=1), axis=0)
     return {tuple(row) for row in found.tolist()}
-
-
-def newest_lives(evidence: Evidence, digest: IntColumns, names: Names) -> dict[int, int]:
-    """Of topics that were deleted and made again, the life that was spoken of last.
-
-    A row that does not tell its topic's id may be of any of them. `told` is a run's digest.
-    """
-    topic, life = digest["topic"], digest["topic_id"]
-    pairs = np.unique(np.stack([topic, life], axis=1)[life != NONE], axis=0)
-    remade, lives = np.unique(pairs[:, 0], return_counts=True)
-    newest: dict[int, int] = {}
-    for one in remade[lives > 1].tolist():
-        mine = topic == one
-        vague = int(digest["rows"][mine & (life == NONE)].sum())
-        if vague:
-            evidence.missing["lives"] = (
-                f"topic {names.topics.name(one)} was deleted and made again, and "
-                f"{vague} rows do not tell its id (topic_ids)"
-            )
-        mine_too = pairs[pairs[:, 0] == one, 1].tolist()
-        newest[one] = max(mine_too, key=lambda id: _last(digest, mine, id))
-    return newest
-
-
-def tell_lives_apart(columns: dict[str, Ints], newest: Mapping[int, int]) -> None:
-    """Flag the rows of topics that were made again: which of their lives they are of."""
-    flags = np.array(columns["flags"])
-    for topic, life in newest.items():
-        mine = columns["topic"] == topic
-        flags[mine] |= Flag.REMADE
-        flags[mine & (columns["topic_id"] != life)] |= Flag.FORMER
-    columns["flags"] = flags
-
-
-def _last(digest: IntColumns, mine: Bools, life: int) -> tuple[int, int]:
-    return int(digest["inv"][mine & (digest["topic_id"] == life)].max(initial=NONE)), life

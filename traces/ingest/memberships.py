@@ -12,7 +12,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from traces.columns import IntColumns, calls
-from traces.lives import ANY, NEVER, Lives, without
+from traces.lives import ANY, NEVER, GroupLives, without
 from traces.schema import NONE, Op, Outcome
 
 _NAMES = (
@@ -141,7 +141,7 @@ def _goes_on(stay: _Stay, one: _Row) -> bool:
     return known and one.generation > stay.generation and stay.member in (one.member, NONE)
 
 
-def lives(pieces: Iterable[Moves], last: Mapping[int, int], holed: Iterable[int]) -> Lives:
+def lives(pieces: Iterable[Moves], last: Mapping[int, int], holed: Iterable[int]) -> GroupLives:
     """When each group had no members; `last` are the processes' last signs.
 
     Of a process whose file has holes it is only known that it was there when it was told so.
@@ -173,7 +173,7 @@ def lives(pieces: Iterable[Moves], last: Mapping[int, int], holed: Iterable[int]
                     begin <= asked and answered <= end for asked, answered in away
                 )
                 idle.append((group, topic, begin, end, int(goes_on)))
-    return Lives(idle, deleted, sorted(group for group in vague if group != NONE))
+    return GroupLives(idle, deleted, sorted(group for group in vague if group != NONE))
 
 
 def _generations_go_on(told: list[tuple[int, int, int]], when: int) -> bool:

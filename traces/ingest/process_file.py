@@ -16,7 +16,7 @@ from traces.names import Names
 from traces.problems import Problem
 from traces.record.entries import Line
 from traces.record.journal import SUFFIX as JOURNAL
-from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
+from traces.schema import NONE, TOPICS, Detail, Flag, Op, Outcome, Txn
 
 Some = TypeVar("Some")
 
@@ -268,7 +268,7 @@ class Reader:
         partitions = _of_type(list[str], call, "partitions")
         offsets = _of_type(dict[str, int], call, "offsets")
         named = self._named_rows(op, partitions, offsets, query)
-        if op is Op.SUBSCRIBE:
+        if op in TOPICS:
             named = [{"topic": topic} for topic in _of_type(list[str], call, "topics")]
         unanswered = op is Op.COMMITTED and "offsets" not in call and bool(named)
         if unanswered:
@@ -335,7 +335,7 @@ class Reader:
     def _named_rows(
         self, op: Op, partitions: list[str], offsets: dict[str, int], query: Any
     ) -> list[Line]:
-        if op in (Op.SEND, Op.POLL, Op.PROCESS, Op.SUBSCRIBE):
+        if op in (Op.SEND, Op.POLL, Op.PROCESS, *TOPICS):
             return []
         # Below 0 a time is none: Kafka has names for some, which say nothing of any record.
         asked = query if type(query) is int and query >= 0 else None

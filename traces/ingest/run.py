@@ -244,6 +244,7 @@ def run_of(folder: Path, whole: Whole) -> Run:
             scanned=not whole.evidence.reasons(["complete", "final"]),
             lives=whole.lives(),
             sizes=whole.sizes(),
+            senders=whole.senders,
         ),
         calls=sum(f.calls for f in whole.files),
         warnings=[warning for f in whole.files for warning in f.warnings],

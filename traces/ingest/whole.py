@@ -14,26 +14,34 @@ import numpy as np
 from attrs import define, field, frozen
 
 from traces.columns import MutableColumns
-from traces.context import Ints
+from traces.context import Ints, Senders
 from traces.ingest.columns import narrow
 from traces.ingest.counting import counts_of
 from traces.ingest.crossing import Patch, patches
 from traces.ingest.evidence import SENDERS, Evidence
 from traces.ingest.files import diagnose, together
 from traces.ingest.lines import Piece
+from traces.ingest.lives import (
+    TopicLives,
+    lives_of,
+    look_for_lives,
+    made_again,
+    tell_lives_apart,
+    told_in,
+    vague,
+)
 from traces.ingest.logs import (
     look_for_dumps,
     look_for_whole_logs,
-    newest_lives,
-    tell_lives_apart,
 )
 from traces.ingest.memberships import lives
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
+from traces.ingest.senders import look_for_senders, senders_of
 from traces.ingest.sizes import sizes_known
 from traces.ingest.summary import DIGEST, Counts, Summary, of_unknown_partition
 from traces.ingest.transactions import SENT, alone, attempts, prove, shown, undecided
-from traces.lives import Lives
+from traces.lives import GroupLives
 from traces.meta import Meta
 from traces.names import Names
 from traces.problems import Problems
@@ -62,7 +70,7 @@ class Change:
 
     patch: Patch = field(factory=Patch)
     proved: frozenset[int] = frozenset()  # units
-    lives: Mapping[int, int] = field(factory=dict[int, int])
+    lives: TopicLives = field(factory=TopicLives)
 
     def __bool__(self) -> bool:
         return bool(self.patch or self.proved or self.lives)
@@ -71,7 +79,8 @@ class Change:
         """Write it on the rows."""
         self.patch.apply(columns)
         prove(columns, self.proved)
-        tell_lives_apart(columns, self.lives)
+        if self.lives:
+            tell_lives_apart(columns, self.lives)
         return columns
 
 
@@ -90,12 +99,14 @@ class Whole:
     changes: dict[Piece, Change] = field(factory=dict[Piece, Change])
     unproved: bool = False  # some transactions are decided by who read them alone
     unended: bool = False  # of some of those nobody knows whether they were aborted
+    senders: Mapping[int, Senders] = field(factory=dict[int, Senders])  # by topic
 
     def settle(self) -> None:
         """Find out what becomes of all rows, and what is missing."""
         for summary in self.pieces:
             self.names.learn(summary.names)
         self.digest = joined_digests([summary.digest for summary in self.pieces])
+        self.senders = senders_of(self.meta, self.names, self.digest)
         self._follow_transactions()
         self._prove_transactions()
         self._tell_lives_apart()
@@ -103,7 +114,7 @@ class Whole:
         list(self.map(partial(rewrite, self.store), [(t, self._change(t)) for t in self.pieces]))
         self._weigh(copied)
 
-    def lives(self) -> Lives:
+    def lives(self) -> GroupLives:
         """When groups had no members."""
         holed = [self.names.processes.number(file.name) for file in self.files if file.gaps]
         last: dict[int, int] = {}
@@ -167,17 +178,26 @@ class Whole:
         )
         if files.reasons(SENDERS) or any(unnamed):
             return sends[:0]
+        others = [topic for topic, who in self.senders.items() if who == Senders.ANYBODY]
+        sends = sends[~np.isin(sends[:, SENT.index("topic")], others)]
         others = list(self.map(partial(attempts_of, self.store, sends), self.pieces))
         return sends[alone(sends, np.concatenate(others))]
 
     def _tell_lives_apart(self) -> None:
-        newest = newest_lives(self.evidence, self.digest, self.names)
-        for summary in self.pieces if newest else ():
-            topics = set(summary.digest["topic"])
-            mine = {topic: life for topic, life in newest.items() if topic in topics}
-            change = self._change(summary)
-            if mine:
-                self.changes[summary.piece] = Change(change.patch, change.proved, mine)
+        remade = made_again(self.digest)
+        if not remade:
+            return
+        pieces = [piece for piece in self.pieces if not remade.isdisjoint(piece.digest["topic"])]
+        told = list(self.map(partial(lives_told, self.store, remade), pieces))
+        lives = lives_of(np.concatenate([np.empty((0, 5), np.int64), *told]), self.names)
+        counts: dict[int, int] = {}
+        for found in self.map(partial(vague_in, self.store, lives), pieces):
+            counts = {t: counts.get(t, 0) + found.get(t, 0) for t in counts.keys() | found.keys()}
+        look_for_lives(self.evidence, self.names, counts)
+        for piece in pieces:
+            change = self._change(piece)
+            mine = lives.of(set(piece.digest["topic"]))
+            self.changes[piece.piece] = Change(change.patch, change.proved, mine)
 
     def _copy_sends(self) -> list[tuple[Summary, Counts]]:
         """Copy sends whose partition nobody knows to each that they may have reached."""
@@ -209,6 +229,7 @@ class Whole:
             evidence.missing["one_clock"] = "times of several clocks do not compare"
         unfinished = [file.name for file in self.files if file.unfinished]
         look_for_scans(evidence, meta, names, digest, unfinished)
+        look_for_senders(evidence, meta, names, digest, self.senders)
         look_for_whole_logs(evidence, digest, names, meta)
         look_for_sizes(evidence, meta, names, digest)
 
@@ -258,6 +279,17 @@ def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> MutableCol
 def patches_of(store: Store, work: tuple[list[Summary], bool]) -> list[tuple[Piece, Patch]]:
     """What the pieces of one file tell of each other's transactions."""
     return [(summary.piece, patch) for summary, patch in patches(*work, store.load)]
+
+
+def lives_told(store: Store, topics: set[int], summary: Summary) -> Ints:
+    """What a piece tells of the lives of topics."""
+    names = ("topic", "topic_id", "clock", "inv", "ret", "op", "outcome")
+    return told_in(store.load(summary, names), topics)
+
+
+def vague_in(store: Store, lives: TopicLives, summary: Summary) -> dict[int, int]:
+    """How many rows of a piece are of nobody knows which life of their topics."""
+    return vague(store.load(summary, ("topic", "topic_id", "clock", "inv", "ret", "op")), lives)
 
 
 def undecided_of(store: Store, work: tuple[Summary, Change]) -> Ints:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import define, field
 
-from traces.context import Context
+from traces.context import Context, Senders
 from traces.precheck import groups, order, runs, sides, summarise
 from traces.precheck.doubt import LOG, MIXED, Doubt
 from traces.precheck.equations import Equations
@@ -28,6 +28,7 @@ class PartitionSummaries:
 
     summaries: Summaries
     context: Context
+    topic: int
     _ranges: list[Range] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -43,18 +44,23 @@ class PartitionSummaries:
             yield from one_range.doubts
         yield from Equations(self.summaries, self.context).doubts(self._ranges)
         yield from readers(self.summaries, self._ranges)
-        yield from runs.doubts(self.summaries, self.context.senders_known)
+        yield from runs.doubts(self.summaries, self._senders_known)
         yield from groups.owners(self.summaries)
         yield from groups.positions(self.summaries)
         yield from groups.covered_commits(self.summaries)
         yield from groups.commits_of_share_groups(self.summaries, self.context)
+
+    @property
+    def _senders_known(self) -> bool:
+        senders = int(self.context.senders[self.topic])
+        return self.context.senders_known and senders > Senders.ANYBODY
 
     def seen(self) -> Iterator[tuple[str, int]]:
         """How much each covered check would have looked at."""
         counts = self.summaries.kind(SummaryKind.COUNT)
         total = {what: int(mine["rows"].sum()) for (what,), mine in counts.groups("what")}
         yield from _looked_at(total)
-        yield from _seen_of_runs(self.summaries, self.context.senders_known)
+        yield from _seen_of_runs(self.summaries, self._senders_known)
         owners = self.summaries.kind(SummaryKind.OWNER)
         owners = owners.where(self.context.classic[owners["group"]] != 0)
         yield "G1", len(set(zip(*(owners[name].tolist() for name in _OWNER), strict=True)))

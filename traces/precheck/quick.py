@@ -68,7 +68,7 @@ def answers(
             doubts = wholes.doubtful_groups if topic == GROUPS else wholes.doubtful_producers
             found, seen = list(doubts(mine)), wholes.seen(mine, contexts[run])
         else:
-            one = PartitionSummaries(mine, contexts[run])
+            one = PartitionSummaries(mine, contexts[run], topic)
             found, seen = list(one.doubts()), one.seen()
         for what, number in dict.fromkeys(found):
             yield Answer(run, topic, partition, what, number, True)

@@ -41,6 +41,11 @@ BAD_INPUT = 2
     metavar="MODULE:FUNCTION",
     help="What tells the id of a message, if the clients were recorded with one.",
 )
+@click.option(
+    "--senders",
+    type=click.Choice(["all", "some"]),
+    help="Whether all who send to the topics were recorded; otherwise by what was read.",
+)
 @click.option("--timeout", default=30.0, show_default=True, help="Give up after so many quiet s.")
 @result("json", "Write what was read, and what is not complete, to FILE.")
 @click.pass_context
@@ -52,6 +57,7 @@ def record_scan(
     isolation: str,
     conf: tuple[str, ...],
     id_of: str | None,
+    senders: str | None,
     timeout: float,
     json_file: Path | None,
 ) -> None:
@@ -76,6 +82,7 @@ def record_scan(
                 isolations=_isolations(isolation, found),
                 id_of=_id_function(id_of, found),
                 stalled_after_s=timeout,
+                senders=senders,
                 showing=_showing,
             )
             done = scan.read(found, left)

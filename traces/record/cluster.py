@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
+from traces.record.confluent_ids import ids_of
 from traces.record.scan import Library
 
 PATIENCE_S = 30
@@ -22,11 +23,13 @@ class ClusterError(Exception):
 
 @frozen
 class Cluster:
-    """What a cluster tells: topics' settings, its own topics', partitions without a leader."""
+    """What a cluster tells: topics' settings, its own topics', partitions without a leader, and
+    which topics stand behind the names."""
 
     topics: dict[str, dict[str, Any]]
     internal: dict[str, dict[str, Any]]
     headless: list[str]
+    ids: dict[str, str] = field(factory=dict[str, str])
 
 
 def library() -> Library:
@@ -57,6 +60,7 @@ def describe(used: Library, conf: Mapping[str, Any], wanted: Iterable[str]) -> C
         resources = [used.resource("topic", name) for name in {*names, *own}]
         answers = client.describe_configs(resources, request_timeout=PATIENCE_S)
         configs = {r.name: future.result(PATIENCE_S) for r, future in answers.items()}
+        ids = ids_of(client, names, PATIENCE_S)
     except ck.KafkaException as error:
         raise ClusterError(f"the cluster does not answer: {error.args[0].str()}") from error
     topics = {name: _topic(found[name], configs[name]) for name in {*names, *own}}
@@ -67,7 +71,10 @@ def describe(used: Library, conf: Mapping[str, Any], wanted: Iterable[str]) -> C
         if partition.leader < 0
     ]
     return Cluster(
-        {name: topics[name] for name in names}, {name: topics[name] for name in own}, headless
+        {name: topics[name] for name in names},
+        {name: topics[name] for name in own},
+        headless,
+        ids,
     )
 
 

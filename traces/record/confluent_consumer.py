@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self
 
+from traces.record.confluent_ids import asking
 from traces.record.confluent_words import error_of, member, names, offsets_of
 from traces.record.errors import commit_outcome
 from traces.record.ids import HEADER
 from traces.record.polls import Polled
 from traces.record.process import now
+from traces.record.topic_ids import TopicIds
 from traces.record.wrapper import ClientOptions, Conf, Fields, RecordedConsumer
 
 
@@ -20,6 +22,7 @@ class ConfluentConsumer(RecordedConsumer):
         self._isolation: Fields = (
             {"isolation": options.configured["isolation"]} if options.configured else {}
         )
+        self._ids = TopicIds(options.process, asking(conf))
         self._user_on_commit: Any = conf.get("on_commit")
         self._commit_callbacks = False
         self._rebalancing = False
@@ -86,6 +89,7 @@ class ConfluentConsumer(RecordedConsumer):
             **more,
         )
         self._process.note("subscribe", invoked, topics=list(topics), **self._grouped())
+        self._ids.met(topic for topic in topics if not topic.startswith("^"))
 
     def unsubscribe(self) -> None:
         """As the client's own."""
@@ -127,6 +131,7 @@ class ConfluentConsumer(RecordedConsumer):
         more = {"offsets": offsets} if offsets else {}
         if not self._rebalancing:
             self._process.note("assign", invoked, partitions=names(partitions), **more)
+            self._ids.met({p.topic for p in partitions})
         elif offsets:
             self._process.note("seek", invoked, partitions=list(offsets), **more)
 
@@ -247,6 +252,7 @@ class ConfluentConsumer(RecordedConsumer):
         """As the client's own, with the rebalance and the commit that it may bring."""
         with self._ending():
             self._client.close()
+        self._ids.leave()
 
     def __enter__(self) -> Self:
         return self

@@ -6,11 +6,13 @@ from functools import partial
 from threading import Lock
 from typing import Any, Self
 
+from traces.record.confluent_ids import asking
 from traces.record.confluent_words import error_of, member, offsets_of
 from traces.record.entries import REPORT_FIELDS, REPORTED, REPORTS
 from traces.record.ids import HEADER
 from traces.record.process import now
 from traces.record.sends import RecordedProducer
+from traces.record.topic_ids import TopicIds
 from traces.record.wrapper import ClientOptions, Conf, Fields
 
 #: So many numbers of reports are kept, if the application never lets them be written.
@@ -22,6 +24,7 @@ class ConfluentProducer(RecordedProducer):
 
     def __init__(self, client: Any, options: ClientOptions, conf: Conf) -> None:
         super().__init__(client, options)
+        self._ids = TopicIds(options.process, asking(conf))
         self._reported: Any = conf.get("on_delivery", conf.get("dr_cb"))
         self._identity: Fields = {}
         self._hand_over: Callable[..., Any] = client.produce
@@ -161,7 +164,9 @@ class ConfluentProducer(RecordedProducer):
         """Flush, as the client's own close does, and end the recording."""
         closing = getattr(self._client, "close", self._client.flush)
         with self._ending():
-            return closing(*args)
+            closed = closing(*args)
+            self._ids.leave()
+            return closed
 
     def __enter__(self) -> Self:
         return self

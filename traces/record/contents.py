@@ -4,7 +4,7 @@ import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import orjson
 from attrs import define, field
@@ -91,10 +91,14 @@ def lines_of(file: Path, *parts: bytes) -> Iterator[dict[str, Any]]:
                 yield orjson.loads(line)
 
 
+def opened(file: Path) -> "BinaryIO | gzip.GzipFile":
+    """A process file, opened to be read."""
+    return gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb")
+
+
 def first_line(file: Path) -> dict[str, Any]:
     """The first call of a file, or nothing where there is none."""
-    opener = gzip.open if file.name.endswith(".gz") else open
-    with opener(file, "rb") as lines:
+    with opened(file) as lines:
         try:
             found: Any = orjson.loads(lines.readline())
         except (orjson.JSONDecodeError, EOFError, gzip.BadGzipFile):
@@ -121,7 +125,6 @@ def _recorder(file: Path, head: dict[str, Any]) -> FileHeader | None:
 
 def _blocks(file: Path) -> Iterator[bytes]:
     """Blocks of whole lines, so that no name is cut in two."""
-    opener = gzip.open if file.name.endswith(".gz") else open
-    with opener(file, "rb") as lines:
+    with opened(file) as lines:
         while block := lines.read(_BLOCK):
             yield block + lines.readline()

@@ -10,14 +10,15 @@ from attrs import field, frozen
 from traces.record.aborts import ended, ended_by_others
 from traces.record.cluster import Cluster, describe, library
 from traces.record.committers import TOPIC, commits_of_others, recorded_commits, told
-from traces.record.contents import SCANNER, Contents, contents, scan_files
+from traces.record.contents import SCANNER, Contents, contents, opened, process_files, scan_files
 from traces.record.entries import DamagedError
 from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.meta import merged, read, write
-from traces.record.process import open_process
+from traces.record.process import COUNTER_BITS, open_process
 from traces.record.run import TAKEN
 from traces.record.scan import Library, Progress, Scan
+from traces.record.senders import Seen, calls_of
 from traces.record.settling import Settled, StillRunningError, settle
 
 ISOLATIONS = {"read_uncommitted": "scan-ru", "read_committed": "scan-rc"}
@@ -87,6 +88,8 @@ class FinalScan:
     isolations: Collection[str]
     id_of: IdOf | None = None
     stalled_after_s: float = 30.0
+    #: Whether `all` or `some` who sent were recorded, where the caller knows
+    senders: str | None = None
     showing: Callable[[str], AbstractContextManager[Progress]] = field(default=_no_progress)
 
     def read(self, found: Contents, left: Journals) -> Scanned:
@@ -96,6 +99,7 @@ class FinalScan:
         NoLibraryError, ClusterError, BadMetaError.
         """
         run, before = self.run, read(self.run)
+        before |= {} if self.senders is None else {"senders": self.senders}
         used = library()
         cluster = describe(used, self.conf, self.topics)
         for file in scan_files(run):
@@ -103,13 +107,16 @@ class FinalScan:
         counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
         unread: list[str] = []
         for isolation in self.isolations:
-            unread += self._scan(isolation, used, found.hashes, counts)
+            unread += self._scan(isolation, used, found.hashes, cluster)
         notes: list[str] = []
         committers = self._committers(used, cluster, notes)
         # A scan that did not come to its end tells nothing of what is not visible.
         asks = found.transactional and not unread
         enders = self._enders(used, notes) if asks else None
         again = contents(run)
+        if "senders" not in before:
+            for topic, who in _senders(run, again).items():
+                cluster.topics.get(topic, {})["senders"] = who
         names = {*again.names, *(_name(file) for file in scan_files(run))}
         names |= {*left.running, *left.damaged}
         lacking = left.running, left.damaged, cluster.headless, unread
@@ -143,14 +150,23 @@ class FinalScan:
             notes.append(f"aborted by nobody's producer or coordinator: {', '.join(names)}")
         return "some" if names else None
 
-    def _scan(
-        self, isolation: str, used: Library, hashes: bool, counts: Mapping[str, int]
-    ) -> list[str]:
+    def _scan(self, isolation: str, used: Library, hashes: bool, cluster: Cluster) -> list[str]:
+        counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
         head: dict[str, Any] = {"role": "scan", "client": SCANNER, "configured": {}}
         process = open_process(self.run, ISOLATIONS[isolation], head, TAKEN, settle)
         with self.showing(isolation) as progress:
-            how = (self.conf, self.id_of, hashes, self.stalled_after_s, progress)
+            how = (self.conf, self.id_of, hashes, self.stalled_after_s, progress, cluster.ids)
             return Scan(used, process, isolation, *how).run(counts)
+
+
+def _senders(run: Path, found: Contents) -> dict[str, str]:
+    """Who sent to each topic, by what the process files and the scans tell."""
+    made = {process.ids >> COUNTER_BITS for process in found.processes if process.ids is not None}
+    seen = Seen(frozenset() if found.own_ids else frozenset(made))
+    for file in process_files(run):
+        with opened(file) as lines:
+            seen.add(calls_of(lines))
+    return seen.senders()
 
 
 def _name(file: Path) -> str:

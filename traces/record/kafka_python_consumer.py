@@ -9,7 +9,7 @@ from traces.record.errors import commit_outcome
 from traces.record.polls import Polled
 from traces.record.process import now
 from traces.record.python_consumer import PythonConsumer
-from traces.record.python_words import error_of, names, offsets_of
+from traces.record.python_words import error_of, names, offsets_of, topic_ids
 from traces.record.rebalance import listener as rebalance_listener
 from traces.record.wrapper import ClientOptions, Fields
 
@@ -21,6 +21,9 @@ class KafkaPythonConsumer(PythonConsumer):
         super().__init__(client, options)
         self._isolation: Fields = {"isolation": options.configured["isolation"]}
         self._asked_for = False
+        self._ids = topic_ids(
+            options.process, getattr(getattr(client, "_client", None), "cluster", None)
+        )
         self._hook_commits(getattr(client, "_coordinator", None))
         topics = client.subscription()
         if topics:  # as given when the client was made
@@ -38,6 +41,7 @@ class KafkaPythonConsumer(PythonConsumer):
         answer = self._client.poll(*args, **more)
         if answer:
             self._polled([one for several in answer.values() for one in several], invoked)
+            self._ids.met({partition.topic for partition in answer})
         return answer
 
     def __iter__(self) -> Iterator[Any]:
@@ -47,6 +51,7 @@ class KafkaPythonConsumer(PythonConsumer):
         invoked = now()
         message = next(self._client)
         self._polled([message], invoked)
+        self._ids.met((message.topic,))
         return message
 
     def _membership(self) -> Fields:
@@ -181,6 +186,7 @@ class KafkaPythonConsumer(PythonConsumer):
         """As the client's own, with the commit that it may bring."""
         invoked = now()
         self._client.close(*args, **more)
+        self._ids.leave()
         self._process.end("close", invoked)
 
     def __enter__(self) -> Self:

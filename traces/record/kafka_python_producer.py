@@ -5,13 +5,20 @@ from functools import partial
 from typing import Any, Self
 
 from traces.record.process import now
-from traces.record.python_words import error_of, offsets_of
+from traces.record.python_words import error_of, offsets_of, topic_ids
 from traces.record.sends import RecordedProducer
-from traces.record.wrapper import Fields
+from traces.record.wrapper import ClientOptions, Fields
 
 
 class KafkaPythonProducer(RecordedProducer):
     """A producer of kafka-python."""
+
+    def __init__(self, client: Any, options: ClientOptions) -> None:
+        super().__init__(client, options)
+        self._ids = topic_ids(options.process, getattr(client, "_metadata", None))
+
+    def _met(self, topic: str) -> None:
+        """Its metadata knows the topic when the first record is stored, and not before."""
 
     def send(
         self,
@@ -29,11 +36,12 @@ class KafkaPythonProducer(RecordedProducer):
         except Exception as refusal:  # nothing was put into a batch
             self._process.answer(seq, "fail", error=error_of(refusal)[1])
             raise
-        future.add_callback(partial(self._on_stored, seq))
+        future.add_callback(partial(self._on_stored, seq, topic))
         future.add_errback(partial(self._on_error, seq))
         return future
 
-    def _on_stored(self, seq: int, metadata: Any) -> None:
+    def _on_stored(self, seq: int, topic: str, metadata: Any) -> None:
+        self._ids.met((topic,))
         self._stored(seq, metadata.partition, metadata.offset, metadata.timestamp)
 
     def _on_error(self, seq: int, error: Any) -> None:
@@ -92,6 +100,7 @@ class KafkaPythonProducer(RecordedProducer):
         """As the client's own, and the end of the recording."""
         invoked = now()
         self._client.close(*args, **more)
+        self._ids.leave()
         self._process.end("close", invoked)
 
     def __enter__(self) -> Self:

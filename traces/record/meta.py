@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from traces.record.process import clock_domain, now
+
 if TYPE_CHECKING:  # what reads journals needs more than an application has
     from traces.record.cluster import Cluster
     from traces.record.contents import FileHeader
@@ -51,8 +53,8 @@ def merged(
     meta |= {
         "source": "; ".join([*others, f"{RECORDER} {version('highwatermark')}", *clients]),
         "complete": complete,
-        "topics": {**before.get("topics", {}), **cluster.topics},
-        "internal_topics": {**before.get("internal_topics", {}), **cluster.internal},
+        "topics": _settings(before.get("topics", {}), cluster.topics),
+        "internal_topics": _settings(before.get("internal_topics", {}), cluster.internal),
         "processes": sorted(names),
     }
     for role in ("producer", "consumer"):
@@ -72,6 +74,24 @@ def _groups(before: Mapping[str, Any], committers: Mapping[str, str]) -> dict[st
         worse = "some" if said.get("committers") == "some" else who
         groups[group] = {**said, "committers": worse}
     return groups
+
+
+def _settings(before: Mapping[str, Any], told: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The settings that the cluster tells of topics; one that was another before is kept, too."""
+    topics: dict[str, Any] = dict(before)
+    for name, settings in told.items():
+        old: dict[str, Any] = before.get(name) or {}
+        other = {n: v for n, v in settings.items() if n in old and n not in FACTS and old[n] != v}
+        earlier: list[Any] = list(old.get("earlier") or [])
+        if other:
+            changed = {n: old[n] for n in sorted(other)}
+            earlier.append(changed | {"until_ns": now(), "clock": clock_domain()})
+        topics[name] = settings | ({"earlier": earlier} if earlier else {})
+    return topics
+
+
+#: What is counted when it is asked for, and no setting that permits anything.
+FACTS = ("partitions", "replication_factor", "senders")
 
 
 def _ours(source: str) -> bool:

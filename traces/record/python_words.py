@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from traces.record.errors import NAMES
+from traces.record.process import Process, now
+from traces.record.topic_ids import TopicIds, known
 
 
 def error_of(error: Any) -> tuple[int | None, str]:
@@ -41,3 +43,17 @@ def acks(value: Any) -> str:
 def retries(value: Any) -> int:
     """The number of retries; without limit is the largest number that Kafka knows."""
     return 2**31 - 1 if value is None or value > 2**31 - 1 else int(value)
+
+
+def topic_ids(process: Process, cluster: Any) -> TopicIds:
+    """The ids that a client's metadata tells, where its version keeps them."""
+    if not hasattr(cluster, "topic_id"):
+        return TopicIds(process, None)
+
+    def since() -> int:
+        """When the metadata came, by the clock of the recorder: both are monotonic."""
+        return int(getattr(cluster, "_last_successful_refresh_ms", 0) * 1_000_000) or now()
+
+    return TopicIds(
+        process, lambda topics: known({topic: cluster.topic_id(topic) for topic in topics}), since
+    )

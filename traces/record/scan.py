@@ -62,6 +62,7 @@ class Scan:
     hashes: bool
     stalled_after_s: float
     progress: Progress
+    topic_ids: Mapping[str, str]
     _partitions: dict[str, PartitionScan] = field(factory=dict[str, PartitionScan])
     _began: int = 0
 
@@ -89,6 +90,11 @@ class Scan:
         self.process.end()
         return [p.name for p in self._partitions.values() if not p.done]
 
+    @property
+    def _lives(self) -> dict[str, Any]:
+        """Which topics it is that are read, where the cluster tells."""
+        return {"topic_ids": dict(self.topic_ids)} if self.topic_ids else {}
+
     def _list(self, client: Any, topics: Partitions) -> None:
         make = self.library.partition
         invoked = now()
@@ -97,7 +103,7 @@ class Scan:
                 begin, end = client.get_watermark_offsets(make(topic, number), timeout=30)
                 name = f"{topic}:{number}"
                 self._partitions[name] = PartitionScan(name, begin, end, at=begin)
-        about = {"isolation": self.isolation}
+        about = {"isolation": self.isolation, **self._lives}
         for query, side in (("earliest", "begin"), ("latest", "end")):
             listed = {name: getattr(p, side) for name, p in self._partitions.items()}
             self.process.note("list_offsets", invoked, query=query, offsets=listed, **about)
@@ -110,7 +116,11 @@ class Scan:
         invoked = now()
         client.assign(partitions)
         self.process.note(
-            "assign", invoked, partitions=list(self._partitions), offsets=offsets_of(partitions)
+            "assign",
+            invoked,
+            partitions=list(self._partitions),
+            offsets=offsets_of(partitions),
+            **self._lives,
         )
         self._began = now()
         left = set(self._partitions)
@@ -151,7 +161,7 @@ class Scan:
         self._write(partition, reached)
 
     def _write(self, partition: PartitionScan, more: Mapping[str, Any]) -> None:
-        about = {"isolation": self.isolation, **more}
+        about = {"isolation": self.isolation, **self._lives, **more}
         self.process.note("scan", self._began, **about, records=partition.records)
         partition.records = []
 

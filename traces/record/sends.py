@@ -38,6 +38,7 @@ class RecordedProducer(Recorded):
     ) -> tuple[int, Any]:
         """Write a send down; answers its place in the program and the headers to send."""
         seq = self._next_seq()
+        self._met(topic)
         given = headers
         if self._id_of is not None:
             id: Any = self._id(topic, key, value, headers)
@@ -53,6 +54,10 @@ class RecordedProducer(Recorded):
         else:
             self._write_as_line(seq, topic, id, key, partition, self._hash(value, key, given))
         return seq, headers
+
+    def _met(self, topic: str) -> None:
+        """The client sends to a topic, and can be asked for its id."""
+        self._ids.met((topic,))
 
     def _write_as_line(
         self, seq: int, topic: str, id: Any, key: Any, partition: int | None, hashed: int | None

@@ -9,6 +9,7 @@ from traces.record.digest import digest
 from traces.record.ids import Id, IdOf, id_in, text
 from traces.record.polls import Fields, Polled, Polls
 from traces.record.process import Process, now
+from traces.record.topic_ids import TopicIds
 
 Conf = Mapping[str, Any]  # of a client, in its library's words
 
@@ -32,6 +33,7 @@ class Recorded:
         self._id_of = options.id_of
         self._configured = options.configured
         self._hashes = options.hashes
+        self._ids = TopicIds(options.process, None)
 
     @property
     def recorded_as(self) -> str:

@@ -72,6 +72,11 @@ def ops(rows: list[Row], *expected: str) -> None:
     must(fits, f"a witness of {', '.join(expected)} was expected, not of {', '.join(found)}")
 
 
+def nobody_else(h: History, row: Row) -> None:
+    """Whoever may have sent the row's record was recorded."""
+    must(not h.anybody(row.partition), "somebody who was not recorded may have sent it, too")
+
+
 def one_partition(rows: list[Row]) -> str:
     """The one partition that all rows are about."""
     must(len({row.partition for row in rows}) == 1, "the events are about different partitions")

@@ -130,7 +130,7 @@ def _surely_after(row: Row, commit: Row) -> bool:
 
 @predicate("G8", "poll|scan commit|committed")
 def committed_is_processed(h: History, rows: list[Row]) -> None:
-    """o below a committed offset, visible ⇒ processed by a member of the group."""
+    """o below a committed offset, visible, not passed by a seek ⇒ processed by a member."""
     ops(rows, "poll|scan", "commit|committed")
     partition, (record, commit) = one_partition(rows), rows
     group = commit.group
@@ -150,6 +150,7 @@ def committed_is_processed(h: History, rows: list[Row]) -> None:
     must(held or (was_given and not there), "the final scan does not hold it")
     seen = visible(h, partition, over_before_the_end(h, commit))
     must(own in seen, "no reader must be given it")
+    must(not _sought_past(h, partition, group, own, processes), "a member went past it by a seek")
     first = min((r.offset for r in given if r.offset is not None), default=None)
     below = (first is not None and first <= own) or _began_by(h, partition, group, own)
     must(below, "the group may have begun above it")
@@ -176,6 +177,47 @@ def _in_one_stay(
 
 def _resets(h: History, group: str) -> set[str]:
     return {str(member.get("auto_offset_reset")).lower() for member in h.members(group)}
+
+
+def _sought_past(
+    h: History, partition: PartitionName, group: str | None, offset: int, processes: bool
+) -> bool:
+    """Whether a member sought to an offset above, and had not got past this one before it did."""
+    rows = h.by_partition[partition]
+    members = {row.process for row in rows if row.group == group}
+    done = "process" if processes else "poll"
+    for process in sorted(members):
+        since: list[Row] = []  # of this process, from its last move on
+        for row in (r for r in rows if r.process == process and r.ok):
+            if row.op in ("seek", "assign") and row.offset is not None:
+                low = _got_past(since, done)
+                low = _committed_before(h, partition, group, row) if low is None else low
+                if low <= offset < row.offset:
+                    return True
+            moved = row.op in (*_EXACT, "assigned", "revoked", "lost")
+            since = [row] if moved else [*since, row]
+    return False
+
+
+_EXACT = ("seek", "assign", "reset")
+
+
+def _got_past(since: list[Row], done: str) -> int | None:
+    """Up to which offset a process had got since its last move, the first of these rows."""
+    mine = [row for row in since if row.offset is not None]
+    finished = [row.offset for row in mine if row.op == done and row.offset is not None]
+    if finished:
+        return max(finished) + 1
+    if mine and mine[0] is since[0] and mine[0].op in _EXACT:
+        return mine[0].offset
+    begun = [row.offset for row in mine if row.op in ("poll", "committed")]
+    return min((at for at in begun if at is not None), default=None)
+
+
+def _committed_before(h: History, partition: PartitionName, group: str | None, row: Row) -> int:
+    mine = [r for r in h.rows(partition, "commit") if r.ok and r.group == group]
+    known = [r.offset for r in mine if r.offset is not None and (r.inv or 0) <= (row.inv or 0)]
+    return max(known, default=0)
 
 
 def _began_by(h: History, partition: PartitionName, group: str | None, offset: int) -> bool:

@@ -10,9 +10,20 @@ from typing import Any
 
 from attrs import define, field
 
-from traces.second_checker.rows import MESSAGES, REPORTS, PartitionName, Row, TraceLine, rows_of
+from traces.second_checker.rows import (
+    MESSAGES,
+    REPORTS,
+    PartitionName,
+    Row,
+    TraceLine,
+    lives_told,
+    rows_of,
+)
 
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
+# What a call tells of the life of a topic: its id (none: it was deleted), a clock, when it was
+# made and when it returned.
+Told = tuple[str | None, str, int | None, int | None]
 UnitKey = tuple[str, int]
 Settings = Mapping[str, Any]
 
@@ -50,6 +61,8 @@ class History:
     lives: dict[tuple[str, Any], list[Row]] = field(
         factory=lambda: defaultdict[tuple[str, Any], list[Row]](list)
     )  # records of topics that were deleted and made again, by topic and id
+    told: dict[str, list[Told]] = field(factory=lambda: defaultdict[str, list[Told]](list))
+    sent_to: set[str] = field(factory=set[str])  # topics that somebody sends to, all of them
     by_process: dict[str, list[tuple[int, TraceLine]]] = field(
         factory=lambda: defaultdict[str, list[tuple[int, TraceLine]]](list)
     )
@@ -61,6 +74,12 @@ class History:
 
     def add(self, line: TraceLine, n: int) -> None:
         """Keep what a line says of the partitions that are looked at."""
+        for topic, life in lives_told(line):
+            ret = line.get("returned_ns") if line["outcome"] == "ok" else None
+            said = (life, line.get("clock", "host"), line.get("invoked_ns"), ret)
+            self.told[topic].append(said)
+        if line["op"] == "send":
+            self.sent_to |= {record["topic"] for record in line.get("records") or ()}
         trimmed = self._trimmed(line)
         if trimmed is None:
             return
@@ -115,22 +134,63 @@ class History:
 
     def forget_former_lives(self) -> None:
         """Keep of each topic that was made again only the rows about its last life."""
-        seen: dict[str, dict[str, int]] = {}
-        for partition, rows in self.by_partition.items():
-            for row in (row for row in rows if row.life is not None):
-                ids = seen.setdefault(partition.rpartition(":")[0], {})
-                ids[str(row.life)] = max(ids.get(str(row.life), -1), row.inv or -1)
-        newest = {t: max(ids, key=lambda id: ids[id]) for t, ids in seen.items() if len(ids) > 1}
+        newest = {
+            topic: life for topic in self.told if (life := self._last_life(topic)) is not None
+        }
         for index in (self.by_id, self.by_offset):
             for key, rows in index.items():
                 topic = key[0].rpartition(":")[0]
                 if topic in newest:
                     if index is self.by_id:
                         self.lives[topic, key[1]] += rows
-                    rows[:] = [row for row in rows if row.life == newest[topic]]
+                    rows[:] = [row for row in rows if self.life(row) == newest[topic]]
         for partition, rows in self.by_partition.items():
-            if (life := newest.get(partition.rpartition(":")[0])) is not None:
-                rows[:] = [row for row in rows if row.life == life]
+            if (last := newest.get(partition.rpartition(":")[0])) is not None:
+                rows[:] = [row for row in rows if self.life(row) == last]
+
+    def _last_life(self, topic: str) -> str | None:
+        """The life of a topic that was spoken of last, where it had several."""
+        said = self.told[topic]
+        last = {life: max((inv or -1 for id, _, inv, _ in said if id == life)) for life, *_ in said}
+        deletions = last.pop(None, None)
+        if not last:
+            return None if deletions is None else str(sum(id is None for id, *_ in said))
+        newest = max(last, key=lambda life: last[life])
+        return newest if len(last) > 1 else None
+
+    def life(self, row: Row) -> str | None:
+        """The life of its topic that a row is of: as it tells, or by its time between others."""
+        topic = row.partition.rpartition(":")[0] or row.partition
+        said, began, ended = self.told.get(topic, []), row.inv, row.ret
+        if row.life is not None or began is None:
+            return row.life
+        clock = row.line.get("clock", "host")
+        ended = float("inf") if ended is None else ended
+        lives = {id for id, *_ in said if id is not None}
+        if not lives:
+            cuts = [
+                (inv, ret) for _, at, inv, ret in said if at == clock and None not in (inv, ret)
+            ]
+            before = sum(ret <= began for _, ret in cuts if ret is not None)
+            after = sum(ended <= inv for inv, _ in cuts if inv is not None)
+            return str(before) if cuts and before + after == len(cuts) else None
+        spans = {life: self._span(said, life, clock) for life in lives}
+        if {at for id, at, *_ in said if id is not None} == {clock}:
+            order = sorted(lives, key=lambda life: max(i or -1 for d, _, i, _ in said if d == life))
+            spans[order[0]] = (-1, spans[order[0]][1])
+            spans[order[-1]] = (spans[order[-1]][0], float("inf"))
+        within = [life for life, (low, high) in spans.items() if low <= began and ended <= high]
+        return within[-1] if within else None
+
+    def _span(self, said: list[Told], life: str, clock: str) -> tuple[float, float]:
+        """From the first return of a call that tells a life to the last such call."""
+        mine = [
+            (inv, ret)
+            for id, at, inv, ret in said
+            if (id, at) == (life, clock) and inv is not None and ret is not None
+        ]
+        low = min((ret for _, ret in mine), default=float("inf"))
+        return low, max((inv for inv, _ in mine), default=-1)
 
     def rows(self, partition: PartitionName, *ops: str) -> list[Row]:
         """All rows of some calls about one partition; the rows of a process stand in its order."""
@@ -176,6 +236,20 @@ class History:
         """The configuration of a topic."""
         topics: dict[str, Settings] = self.meta.get("topics") or {}
         return topics.get(name) or {}
+
+    def strangers(self, partition: PartitionName) -> bool:
+        """Whether somebody may have sent to the partition's topic who was not recorded."""
+        topic = partition.rpartition(":")[0]
+        said = self._senders(topic)
+        over = self.meta.get("complete") is True and topic in self.sent_to
+        return not self.jepsen and (not over if said is None else said != "all")
+
+    def anybody(self, partition: PartitionName) -> bool:
+        """Whether such a one may have sent records that recorded processes sent, too."""
+        return self._senders(partition.rpartition(":")[0]) == "some"
+
+    def _senders(self, topic: str) -> str | None:
+        return self.topic(topic).get("senders") or self.meta.get("senders")
 
     def producer(self, process: str) -> Settings:
         """The configuration of a producer, by its name or by its name up to `#`."""

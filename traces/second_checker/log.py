@@ -1,6 +1,6 @@
 """L: what the log of one partition promises, negated word by word."""
 
-from traces.second_checker.base import known, must, one_partition, ops, predicate
+from traces.second_checker.base import known, must, nobody_else, one_partition, ops, predicate
 from traces.second_checker.facts import (
     acknowledged,
     happened,
@@ -102,6 +102,7 @@ def no_phantom(h: History, rows: list[Row]) -> None:
     """v ∈ R ⇒ some send of v to the partition was attempted."""
     ops(rows, "poll|scan")
     must(not h.of(rows[0].partition, rows[0].id, "send"), "somebody tried to send it there")
+    must(not h.strangers(rows[0].partition), "somebody who was not recorded may have sent it")
 
 
 @predicate("L6", "send poll|scan")
@@ -112,6 +113,7 @@ def failed_is_not_read(h: History, rows: list[Row]) -> None:
     must(sent.id == read.id, "the records differ")
     sends = h.of(partition, sent.id, "send")
     must(all(s.outcome == "fail" for s in sends), "another attempt to send it did not fail")
+    nobody_else(h, sent)
 
 
 @predicate("L8", "send poll|scan poll|scan")
@@ -145,6 +147,7 @@ def no_read_of_the_future(h: History, rows: list[Row]) -> None:
     ops(rows, "poll|scan", "send")
     partition, (read, sent) = one_partition(rows), rows
     must(read.id == sent.id, "the records differ")
+    nobody_else(h, sent)
     for send in h.of(partition, read.id, "send"):
         must(before(read, send), "an attempt to send it is not known to have begun later")
 

@@ -1,6 +1,6 @@
 """P and T: what producers and their transactions promise, negated word by word."""
 
-from traces.second_checker.base import known, must, one_partition, ops, predicate
+from traces.second_checker.base import known, must, nobody_else, one_partition, ops, predicate
 from traces.second_checker.facts import acknowledged, where
 from traces.second_checker.history import ABORTED, COMMITTED, History
 from traces.second_checker.lives import may_have_begun
@@ -74,6 +74,7 @@ def waits_for_commit(h: History, rows: list[Row]) -> None:
     partition, (read, send) = one_partition(rows), rows
     must(read.id == send.id, "the records differ")
     must(h.state(send) not in (None, ABORTED), "its transaction did not commit")
+    nobody_else(h, send)
     _read_as_committed(read)
     for sent in h.of(partition, read.id, "send"):
         must(h.state(sent) is not None, "an attempt to send it needs no commit")
@@ -108,6 +109,7 @@ def aborted_unseen(h: History, rows: list[Row]) -> None:
     ops(rows, "poll|scan", "send")
     partition, (read, sent) = one_partition(rows), rows
     must(read.id == sent.id, "the records differ")
+    nobody_else(h, sent)
     _read_as_committed(read)
     for attempt in h.of(partition, read.id, "send"):
         must(h.state(attempt) == ABORTED, "an attempt to send it was not aborted")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from traces.second_checker.base import known, must, one_partition, ops, predicate
+from traces.second_checker.base import known, must, nobody_else, one_partition, ops, predicate
 from traces.second_checker.facts import (
     age,
     compacted,
@@ -30,6 +30,8 @@ def payload_intact(h: History, rows: list[Row]) -> None:
     hashes = [row.record.get("hash") for row in sends or [said]]
     must(None not in hashes, "a sender did not tell the hash")
     must(own not in hashes, "it is what was sent")
+    if sends:
+        nobody_else(h, said)
 
 
 @predicate("L17", "poll|scan|dump poll|scan|dump")
@@ -113,9 +115,11 @@ def lives_apart(h: History, rows: list[Row]) -> None:
     sent, read = rows
     topic = read.partition.rpartition(":")[0]
     must(sent.id == read.id and sent.partition.rpartition(":")[0] == topic, "the records differ")
-    lives = {row.life for row in h.lives[topic, read.id] if row.op == "send"}
-    must(lives and None not in lives and read.life is not None, "nobody knows of which topic it is")
-    must(read.life not in lives, "it was sent to the topic that it was read from")
+    lives = {h.life(row) for row in h.lives[topic, read.id] if row.op == "send"}
+    own = h.life(read)
+    must(lives and None not in lives and own is not None, "nobody knows of which topic it is")
+    must(own not in lives, "it was sent to the topic that it was read from")
+    nobody_else(h, read)
 
 
 @predicate("P6", "send")

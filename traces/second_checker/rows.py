@@ -98,6 +98,20 @@ class Row:
         return self.n, self.i
 
 
+TOPICS = ("create_topics", "delete_topics", "describe_topics")
+
+
+def lives_told(line: TraceLine) -> Iterator[tuple[str, str | None]]:
+    """Topics, each with the id that a line tells of it; None where the line deleted it."""
+    told: dict[str, str] = line.get("topic_ids") or {}
+    yield from told.items()
+    for record in line.get("records") or ():
+        if record.get("topic_id") is not None:
+            yield record["topic"], record["topic_id"]
+    if line["op"] == "delete_topics" and line["outcome"] == "ok" and "returned_ns" in line:
+        yield from ((topic, None) for topic in line.get("topics") or () if topic not in told)
+
+
 def before(one: Row, two: Row) -> bool:
     """Whether one call certainly returned before the other began: one clock, both times known."""
     if one.ret is None or two.inv is None:
@@ -120,7 +134,7 @@ def rows_of(line: TraceLine, n: int) -> Iterator[Row]:
     partitions: list[PartitionName] = line.get("partitions") or []
     offsets: dict[PartitionName, int] = line.get("offsets") or {}
     named: dict[PartitionName, int | None] = {**dict.fromkeys(partitions), **offsets}
-    if op in MESSAGES or op == "subscribe":
+    if op in MESSAGES or op in ("subscribe", *TOPICS):
         named = {}
     if op == "committed" and "offsets" not in line:
         named = {}  # no answer is not the answer that there is none

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traces.second_checker.base import known, must, one_partition, ops, predicate
+from traces.second_checker.base import known, must, nobody_else, one_partition, ops, predicate
 from traces.second_checker.facts import (
     acknowledged,
     compacted,
@@ -87,6 +87,7 @@ def ended_as_asked(h: History, rows: list[Row]) -> None:
         _marked_otherwise(h, sent, seen, state == COMMITTED)
         return
     must(sent.id == seen.id, "the records differ")
+    nobody_else(h, sent)
     if state == ABORTED:
         must(seen.line.get("isolation") == "read_committed", "it was not read as committed")
         others = [s for s in h.of(partition, sent.id, "send") if h.state(s) != ABORTED]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traces.second_checker.base import known, must, one_partition, ops, predicate
+from traces.second_checker.base import known, must, nobody_else, one_partition, ops, predicate
 from traces.second_checker.facts import shares, visible
 from traces.second_checker.history import ABORTED, History, Settings
 from traces.second_checker.rows import PartitionName, Row, same_clock
@@ -172,6 +172,7 @@ def _undecided(h: History, given: Row, sent: Row) -> None:
     """The record of a transaction that was aborted, or that nobody had asked to commit."""
     ops([given], "acquire")
     must(given.ok and given.id == sent.id, "the records differ")
+    nobody_else(h, sent)
     isolation = _settings(h, given.group).get("isolation")
     must(isolation == "read_committed", "the group does not ask for what is committed")
     for attempt in h.of(given.partition, given.id, "send"):

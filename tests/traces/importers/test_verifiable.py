@@ -309,3 +309,22 @@ def test_every_send_of_a_log_is_in_the_run_once(
         return
     assert [send["records"][0]["id"] for send in sends] == [f"{prefix}{n}" for n in range(8)]
     assert [s["outcome"] == "info" for s in sends] == [n in unanswered for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("known", "values", "said"),
+    [
+        (ToolSettings(), ("0", "1"), {"topics": {"t": {"senders": "all"}}}),
+        (ToolSettings(), ("0", "9"), {"topics": {"t": {"senders": "some"}}}),
+        (ToolSettings(all_senders=True), ("0", "9"), {"senders": "all"}),
+    ],
+)
+def test_values_that_no_imported_producer_sent_are_those_of_others(
+    tmp_path: Path, known: ToolSettings, values: tuple[str, ...], said: dict[str, Any]
+) -> None:
+    producer = log(tmp_path, "producer.log", sent(0, 0), sent(1, 1), STOPPED)
+    given = [read(n, value) for n, value in enumerate(values)]
+    consumer = log(tmp_path, "consumer.log", *given, consumed((2, 0, 1)), STOPPED)
+    import_verifiable([producer, consumer], tmp_path / "run", known)
+    meta = orjson.loads((tmp_path / "run/meta.json").read_bytes())
+    assert {name: meta[name] for name in ("senders", "topics") if name in meta} == said

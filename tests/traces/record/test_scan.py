@@ -71,7 +71,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
         settings = {"partitions": 2, "replication_factor": 3, "min_insync_replicas": 2}
         headless = [] if found.leader > 0 else ["t:1"]
         internal = {"__consumer_offsets": {**settings, "cleanup_policy": "compact"}}
-        return Cluster({"t": {**settings, "cleanup_policy": "delete"}}, internal, headless)
+        topic = {**settings, "cleanup_policy": "delete"}
+        return Cluster({"t": topic}, internal, headless, {"t": "an-id"})
 
     monkeypatch.setattr("traces.record.final_scan.library", found.library)
     monkeypatch.setattr("traces.record.final_scan.describe", described)
@@ -271,3 +272,74 @@ def test_without_confluent_kafka_it_says_what_to_install(
     done = scan(tmp_path)
     assert done.exit_code == 2
     assert "pip install confluent-kafka" in done.output
+
+
+def test_settings_that_the_cluster_told_before_are_kept(tmp_path: Path, log: Log) -> None:
+    ids = record_three(tmp_path)
+    log.records, log.end = [stored(n, id) for n, id in enumerate(ids)], 3
+    assert scan(tmp_path).exit_code == 0
+    meta = orjson.loads((tmp_path / "meta.json").read_bytes())
+    assert "earlier" not in meta["topics"]["t"]
+    meta["topics"]["t"]["min_insync_replicas"] = 1
+    (tmp_path / "meta.json").write_bytes(orjson.dumps(meta))
+    assert scan(tmp_path).exit_code == scan(tmp_path).exit_code == 0
+    (earlier,) = read_meta(tmp_path).topics["t"].earlier
+    assert earlier.settings.min_insync_replicas == 1
+    assert earlier.until_ns is not None
+    assert earlier.clock == lines(tmp_path, "producer#0")[0]["clock"]
+
+
+def test_the_scan_tells_which_topic_it_has_read(tmp_path: Path, log: Log) -> None:
+    ids = record_three(tmp_path)
+    log.records, log.end = [stored(n, id) for n, id in enumerate(ids)], 3
+    assert scan(tmp_path).exit_code == 0
+    told = [x for x in lines(tmp_path, "scan-ru#0") if x["op"] in ("list_offsets", "scan")]
+    assert told
+    assert all(line["topic_ids"] == {"t": "an-id"} for line in told)
+
+
+@pytest.mark.parametrize(
+    ("more", "who"),
+    [
+        ((), "all"),
+        ((message(3),), "some"),  # without our header
+        ((stored(3, 1 << 40),), "some"),  # of a process that is not here
+        ((stored(3, 1),), "all"),  # of one that is here, and never sent it
+    ],
+)
+def test_the_scan_notices_others_who_send(
+    tmp_path: Path, log: Log, more: tuple[Any, ...], who: str
+) -> None:
+    ids = record_three(tmp_path)
+    phantom = [stored(3, ids[-1] + 100)] if more and who == "all" else more
+    log.records, log.end = [*(stored(n, id) for n, id in enumerate(ids)), *phantom], 4
+    assert scan(tmp_path).exit_code == 0
+    assert read_meta(tmp_path).topics["t"].senders == who
+    assert (
+        read_trace(tmp_path)
+        .evidence.missing.get("senders", "all")
+        .startswith(
+            "all" if who == "all" else "meta.json says that not all who send to t were recorded"
+        )
+    )
+
+
+def test_whoever_knows_says_whether_all_who_send_were_recorded(tmp_path: Path, log: Log) -> None:
+    ids = record_three(tmp_path)
+    log.records, log.end = [*(stored(n, id) for n, id in enumerate(ids)), message(3)], 4
+    assert scan(tmp_path, "--senders", "all").exit_code == scan(tmp_path).exit_code == 0
+    found = read_meta(tmp_path)
+    assert (found.senders, found.topics["t"].senders) == ("all", None)
+
+
+def test_of_the_applications_own_ids_those_that_nobody_sent_are_of_others(
+    tmp_path: Path, log: Log
+) -> None:
+    producer = recorded(Producer, tmp_path, SAFE, id=own_id)
+    producer.produce("t", b"order-1")
+    producer.close()
+    for orders, who in ((("order-1",), "all"), (("order-1", "order-2"), "some")):
+        log.records = [message(n, value=one.encode()) for n, one in enumerate(orders)]
+        log.end = len(orders)
+        assert scan(tmp_path, "--id", f"{__name__}:own_id").exit_code == 0
+        assert read_meta(tmp_path).topics["t"].senders == who

@@ -62,7 +62,9 @@ QUERIES = {
         where v.tp = c.tp and v.off < c.upto and v.iso = 'read_committed'
         and exists (from r x where x.op = 'process' and x.grp = c.grp)
         and not exists (from r x where x.op = 'process' and x.grp = c.grp and x.tp = v.tp
-            and x.off = v.off and x.id = v.id)""",
+            and x.off = v.off and x.id = v.id)
+        and not exists (from sought s where s.grp = c.grp and s.tp = v.tp and v.off < s.off
+            and v.off >= coalesce(s.got, s.moved, s.begun, s.committed, 0))""",
     "G9": """from reads select 1 where op = 'poll' and outcome = 'ok' and grp is not null
         and off is not null
         group by grp, tp, off, id having count(*) > 1""",

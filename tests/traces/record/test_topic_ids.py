@@ -1,0 +1,87 @@
+"""The ids of topics are asked for beside a client's calls, and nothing depends on the answer."""
+
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.traces.record.clients import lines
+from traces.record.confluent_ids import asking
+from traces.record.process import Process, open_process
+from traces.record.run import TAKEN
+from traces.record.settling import settle
+from traces.record.topic_ids import NO_ID, TopicIds, known
+
+
+def process(run: Path) -> Process:
+    return open_process(run, "p", {"role": "producer"}, TAKEN, settle)
+
+
+def told(run: Path) -> list[dict[str, str]]:
+    found = lines(run, "p#0")
+    assert found[-1]["op"] == "close"
+    return [line["topic_ids"] for line in found if line["op"] == "describe_topics"]
+
+
+def test_a_client_is_asked_when_it_meets_a_topic_and_when_it_leaves(tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+    noted = Event()
+
+    def ask(topics: list[str]) -> dict[str, str]:
+        asked.append(topics)
+        noted.set()
+        return {topic: f"{topic}-{len(asked)}" for topic in topics}
+
+    of = process(tmp_path)
+    ids = TopicIds(of, ask)
+    for _ in range(3):
+        ids.met(("t",))
+    assert noted.wait(10)
+    ids.leave()
+    of.end()
+    assert asked == [["t"], ["t"]]
+    assert sorted(one["t"] for one in told(tmp_path)) == ["t-1", "t-2"]
+
+
+@pytest.mark.parametrize("answer", [ConnectionError(), {}])
+def test_what_nobody_answers_is_not_told(tmp_path: Path, answer: Any) -> None:
+    def ask(_topics: list[str]) -> dict[str, str]:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    of = process(tmp_path)
+    ids = TopicIds(of, ask)
+    ids.met(("t",))
+    ids.leave()
+    of.end()
+    assert told(tmp_path) == []
+
+
+def test_an_answer_that_comes_when_the_client_has_left_is_dropped(tmp_path: Path) -> None:
+    go, done = Event(), Event()
+
+    def ask(_topics: list[str]) -> dict[str, str]:
+        if not go.is_set():
+            assert go.wait(10)
+            done.set()
+        return {"t": "late"}
+
+    of = process(tmp_path)
+    ids = TopicIds(of, ask)
+    ids.met(("t",))
+    ids._over = True  # pyright: ignore[reportPrivateUsage]
+    go.set()
+    assert done.wait(10)
+    of.end()
+    assert told(tmp_path) == []
+
+
+def test_only_what_is_an_id_is_one() -> None:
+    assert known({"a": "x", "b": None, "c": NO_ID}) == {"a": "x"}
+
+
+def test_without_the_address_of_a_cluster_nobody_is_asked() -> None:
+    assert asking({"acks": "all"}) is None
+    assert asking({"bootstrap.servers": "nowhere:1"}) is not None

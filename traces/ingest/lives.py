@@ -1,0 +1,154 @@
+"""Topics that were deleted and made again: of which life of its topic each row is.
+
+A call may tell the id of its topic (KIP-516), and an id never comes back. So between two calls that
+tell the same id there was one life: a row of one clock that lies between them is of that life, too.
+Where nobody tells ids, a deletion that was recorded parts two lives.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from attrs import field, frozen
+
+from traces.columns import IntColumns, calls, firsts
+from traces.context import NEVER, Ints
+from traces.ingest.evidence import Evidence
+from traces.names import Names
+from traces.schema import NONE, Flag, Op, Outcome
+from traces.sorting import order_by
+
+_SPAN = ("topic", "life", "clock", "low", "high")
+
+
+@frozen
+class TopicLives:
+    """The lives of topics that were made again, and which of them is the last.
+
+    Each row of `spans` is a topic, the life, a clock, and two times: what began at the first or
+    later and returned by the second was in this life.
+    """
+
+    newest: Mapping[int, int] = field(factory=dict[int, int])
+    spans: Ints = field(factory=lambda: np.empty((0, len(_SPAN)), np.int64))
+
+    def __bool__(self) -> bool:
+        return bool(self.newest)
+
+    def of(self, topics: Iterable[int]) -> "TopicLives":
+        """The lives of these topics."""
+        newest = {topic: self.newest[topic] for topic in topics if topic in self.newest}
+        return TopicLives(newest, self.spans[np.isin(self.spans[:, 0], list(newest))])
+
+
+def ids_told(digest: IntColumns) -> Ints:
+    """Topics, each with one of the ids that rows tell."""
+    pairs = np.stack([digest["topic"], digest["topic_id"]], axis=1)
+    return np.unique(pairs[(pairs != NONE).all(axis=1)], axis=0)
+
+
+def made_again(digest: IntColumns) -> set[int]:
+    """Topics of which rows tell several ids, or of which a deletion was recorded and none."""
+    topics, lives = np.unique(ids_told(digest)[:, 0], return_counts=True)
+    deleted = digest["topic"][calls(digest, Op.DELETE_TOPICS) & (digest["outcome"] == Outcome.OK)]
+    nameless = np.setdiff1d(deleted[deleted != NONE], topics)
+    return {*topics[lives > 1].tolist(), *nameless.tolist()}
+
+
+def told_in(columns: IntColumns, topics: Iterable[int]) -> Ints:
+    """What rows tell of the lives of these topics: topic, id, clock, call and return of each.
+
+    A deletion tells no id, and ends a life. What nobody answered tells an id and no time of it.
+    """
+    deleted = calls(columns, Op.DELETE_TOPICS) & (columns["outcome"] == Outcome.OK)
+    deleted &= columns["ret"] != NONE
+    known = (columns["topic_id"] != NONE) | deleted
+    rows = np.flatnonzero(np.isin(columns["topic"], list(topics)) & known)
+    names = ("topic", "topic_id", "clock", "inv", "ret")
+    told = np.stack([columns[name][rows].astype(np.int64) for name in names], axis=1)
+    told[columns["outcome"][rows] != Outcome.OK, 4] = NONE
+    return told
+
+
+def lives_of(told: Ints, names: Names) -> TopicLives:
+    """The lives that these rows tell of; of a topic without ids its deletions count them."""
+    out: list[Ints] = []
+    newest: dict[int, int] = {}
+    for topic in np.unique(told[:, 0]).tolist():
+        mine = told[told[:, 0] == topic]
+        ids = mine[mine[:, 1] != NONE]
+        spans = _by_ids(ids) if len(ids) else _by_deletions(mine, names)
+        newest[topic] = int(spans[-1, 1])
+        alone = len(np.unique(spans[:, 2])) == 1
+        if alone:  # nobody tells of a life before the first, nor of one after the last
+            spans[0, 3], spans[-1, 4] = NONE, NEVER
+        out.append(spans)
+    return TopicLives(newest, np.concatenate([np.empty((0, len(_SPAN)), np.int64), *out]))
+
+
+def _by_ids(told: Ints) -> Ints:
+    """A life lasts, by each clock, from the first return of a call that tells it to the last call.
+
+    They are in the order of their last calls.
+    """
+    told = told[order_by(told[:, 1], told[:, 2])]
+    starts = np.flatnonzero(firsts(told[:, 1], told[:, 2]))
+    timed = (told[:, 3] != NONE) & (told[:, 4] != NONE)
+    low = np.minimum.reduceat(np.where(timed, told[:, 4], NEVER), starts)
+    high = np.maximum.reduceat(np.where(timed, told[:, 3], NONE), starts)
+    last = np.maximum.reduceat(told[:, 3], starts)
+    spans = np.stack([*told[starts, :3].T, low, high], axis=1)
+    return spans[np.lexsort((spans[:, 1], last))]
+
+
+def _by_deletions(told: Ints, names: Names) -> Ints:
+    """A life lasts from the return of a deletion to the call of the next one."""
+    told = told[np.argsort(told[:, 3], kind="stable")]
+    topic, clock = int(told[0, 0]), int(told[0, 2])
+    size = len(told) + 1
+    name = names.topics.name(topic)
+    number = [names.topic_ids.number(f"{name}, made for the {n + 1}. time") for n in range(size)]
+    low, high = np.r_[NONE, told[:, 4]], np.r_[told[:, 3], NEVER]
+    return np.stack([np.full(size, topic), number, np.full(size, clock), low, high], axis=1)
+
+
+def tell_lives_apart(columns: dict[str, Ints], lives: TopicLives) -> None:
+    """Write on the rows of topics that were made again which of their lives they are of."""
+    columns["topic_id"] = filled(columns, lives)
+    flags = np.array(columns["flags"])
+    for topic, life in lives.newest.items():
+        mine = columns["topic"] == topic
+        flags[mine] |= Flag.REMADE
+        flags[mine & (columns["topic_id"] != life)] |= Flag.FORMER
+    columns["flags"] = flags
+
+
+def filled(columns: IntColumns, lives: TopicLives) -> Ints:
+    """The topic id of each row, as it tells or as its time does; a subscription is to a name."""
+    ids = np.array(columns["topic_id"])
+    untold = np.isin(columns["topic"], list(lives.newest)) & (ids == NONE)
+    for topic, life, clock, low, high in lives.spans.tolist():
+        mine = untold & (columns["topic"] == topic) & (columns["clock"] == clock)
+        mine &= (columns["inv"] != NONE) & (columns["inv"] >= low)
+        returned = np.where(columns["ret"] == NONE, NEVER, columns["ret"])
+        ids[mine & (returned <= high)] = life
+    for topic, life in lives.newest.items():
+        named = calls(columns, Op.SUBSCRIBE, Op.DELETE_TOPICS, Op.CREATE_TOPICS, Op.DESCRIBE_TOPICS)
+        ids[named & (columns["topic"] == topic) & (ids == NONE)] = life
+    return ids
+
+
+def vague(columns: IntColumns, lives: TopicLives) -> dict[int, int]:
+    """How many rows of each topic are of nobody knows which of its lives."""
+    ids = filled(columns, lives)
+    rows = np.isin(columns["topic"], list(lives.newest)) & (ids == NONE)
+    topics, counts = np.unique(columns["topic"][rows], return_counts=True)
+    return dict(zip(topics.tolist(), counts.tolist(), strict=True))
+
+
+def look_for_lives(evidence: Evidence, names: Names, counts: Mapping[int, int]) -> None:
+    """Put into words that rows may be of another life than that which is judged."""
+    for topic, rows in sorted(counts.items()):
+        evidence.missing["lives"] = (
+            f"topic {names.topics.name(topic)} was deleted and made again, and "
+            f"{rows} rows tell neither its id (topic_ids) nor by their time which one they are of"
+        )

@@ -1,0 +1,64 @@
+"""Who sends to the topics of a run besides the processes that were recorded, as far as told."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from traces.columns import Bools, IntColumns, calls
+from traces.context import Senders
+from traces.ingest.evidence import Evidence
+from traces.meta import Meta, Topic
+from traces.names import Names
+from traces.schema import NONE, Op
+
+SOME = "meta.json says that not all who send to {} were recorded (senders)"
+NOBODY = "nobody who sends to {} was recorded"
+RUNNING = (
+    "meta.json says neither that all who send to {} were recorded (senders) nor that the run is "
+    "complete"
+)
+
+
+def senders_of(meta: Meta, names: Names, digest: IntColumns) -> dict[int, Senders]:
+    """For each topic that is sent to or read, who may have sent to it and was not recorded.
+
+    What meta.json says decides. Where it says nothing, a topic that no recorded process sends to
+    has senders all the same, and a run that is not complete may have some that still run.
+    """
+    sent = _topics(digest, calls(digest, Op.SEND))
+    return {
+        topic: _who(meta, names.topics.name(topic), topic in sent)
+        for topic in sent | _topics(digest, calls(digest, Op.POLL, Op.SCAN))
+    }
+
+
+def _topics(digest: IntColumns, rows: Bools) -> set[int]:
+    return set(np.unique(digest["topic"][rows]).tolist()) - {NONE}
+
+
+def _said(meta: Meta, topic: str) -> str | None:
+    return meta.topics.get(topic, Topic()).senders or meta.senders
+
+
+def _who(meta: Meta, topic: str, sent: bool) -> Senders:
+    said = _said(meta, topic)
+    if said is not None:
+        return Senders.ALL if said == "all" else Senders.ANYBODY
+    return Senders.ALL if sent and meta.complete else Senders.STRANGERS
+
+
+def look_for_senders(
+    evidence: Evidence, meta: Meta, names: Names, digest: IntColumns, who: Mapping[int, Senders]
+) -> None:
+    """Put into words why findings that another sender may explain are undecided."""
+    sent = _topics(digest, calls(digest, Op.SEND))
+    reasons: dict[str, list[str]] = {}
+    for topic, senders in who.items():
+        if senders != Senders.ALL:
+            name = names.topics.name(topic)
+            said = SOME if _said(meta, name) else RUNNING if topic in sent else NOBODY
+            reasons.setdefault(said, []).append(name)
+    if reasons:
+        evidence.missing["senders"] = "; ".join(
+            said.format(", ".join(sorted(topics)[:4])) for said, topics in sorted(reasons.items())
+        )

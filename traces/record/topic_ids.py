@@ -1,0 +1,59 @@
+"""Which topic a name stands for: a name can be used again, an id cannot (KIP-516).
+
+Between two calls that tell one id there was one topic. So it is enough to ask when a client first
+uses a topic, and when it leaves; a run's other clients and its final scan ask as well.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from threading import Lock, Thread
+from typing import Any
+
+from traces.record.process import Process, now
+
+Ask = Callable[[list[str]], Mapping[str, str]]
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what a broker tells that does not know ids
+
+
+class TopicIds:
+    """The ids of the topics that a client uses, noted in its process.
+
+    They are asked for beside the client's own calls, in a thread, and what fails is not told.
+    `since` tells, of a client that answers from what it knows, when it learnt that.
+    """
+
+    def __init__(self, process: Process, ask: Ask | None, since: Callable[[], int] = now) -> None:
+        self._process, self._ask, self._since = process, ask, since
+        self._met: set[str] = set()
+        self._over = False
+        self._lock = Lock()
+
+    def met(self, topics: Iterable[str]) -> None:
+        """The client uses these topics."""
+        new = [topic for topic in topics if topic not in self._met]
+        if new and self._ask is not None:
+            self._met.update(new)
+            Thread(target=self._note, args=(new,), daemon=True).start()
+
+    def leave(self) -> None:
+        """The client leaves: ask once more, and never again."""
+        if self._met:
+            self._note(sorted(self._met))
+        with self._lock:
+            self._over = True
+
+    def _note(self, topics: list[str]) -> None:
+        invoked = self._since()
+        ids: Mapping[str, str] = {}
+        try:
+            ids = ids if self._ask is None else self._ask(topics)
+        except Exception:  # whatever it is, it is no trouble of the application
+            return
+        with self._lock:
+            if ids and not self._over:
+                named = sorted(ids)
+                self._process.note("describe_topics", invoked, topics=named, topic_ids=dict(ids))
+
+
+def known(ids: Mapping[str, Any]) -> dict[str, str]:
+    """The ids that are some, as text."""
+    return {topic: str(id) for topic, id in ids.items() if id is not None and str(id) != NO_ID}
