@@ -37,8 +37,8 @@ class Sizes:
     @cached_property
     def _of(self) -> Mapping[tuple[int, int], Ints]:
         found: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-        for process, topic, seq, number, told in self.known.tolist():
-            found.setdefault((process, topic), []).append((seq, number, told))
+        for process, topic, seq, number, reported in self.known.tolist():
+            found.setdefault((process, topic), []).append((seq, number, reported))
         return {key: np.array(sorted(lines), np.int64) for key, lines in found.items()}
 
     def bounds(self, process: int, topic: int, seq: Ints) -> tuple[Ints, Ints]:
@@ -47,10 +47,10 @@ class Sizes:
         if lines is None:
             return np.ones(len(seq), np.int64), np.full(len(seq), MANY)
         least = np.r_[1, np.maximum.accumulate(lines[:, 1])]
-        told = lines[lines[:, 2] == 1]
-        most = np.r_[np.minimum.accumulate(told[::-1, 1])[::-1], MANY]
+        reported = lines[lines[:, 2] == 1]
+        most = np.r_[np.minimum.accumulate(reported[::-1, 1])[::-1], MANY]
         before = np.searchsorted(lines[:, 0], seq, side="right")
-        return least[before], most[np.searchsorted(told[:, 0], seq, side="left")]
+        return least[before], most[np.searchsorted(reported[:, 0], seq, side="left")]
 
     def before_added(self, topic: int, clock: Ints, ret: Ints) -> Ints:
         """The most that anybody can have known who was done by these times."""

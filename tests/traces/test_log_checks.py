@@ -175,6 +175,7 @@ def test_a_key_belongs_to_a_partition_by_the_partitioner(
     """Keys that murmur2 has placed are in the wrong place for any other."""
     lines, meta = the_truth()
     meta["producers"]["q0"]["partitioner"] = partitioner
+    lines[WRITER][0]["partition_counts"] = {KEYED: meta["topics"][KEYED]["partitions"]}
     verdict = said(tmp_path, lines, meta, "P6").verdict
     assert verdict == ("violated" if partitioner == "consistent_random" else "not checked")
 

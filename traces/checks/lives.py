@@ -25,15 +25,17 @@ class Apart(Enum):
 
 
 def _retention(p: Rows) -> int:
-    told = p.context.group_retention_ns
-    return LEAST_RETENTION_NS if told == UNSET else told
+    reported = p.context.group_retention_ns
+    return LEAST_RETENTION_NS if reported == UNSET else reported
 
 
 def life(p: Rows, rows: Ints) -> Ints:
     """How many times the group of each row had been without members, as far as it is known."""
     lives, out = p.context.lives, np.zeros(len(rows), np.int64)
-    for group in np.unique(p.group[rows]) if lives is not None else ():
-        mine = p.group[rows] == group
+    if lives is None:
+        return out
+    for group in np.unique(p.group[rows]):
+        mine = (p.group[rows] == group) & ~lives.is_vague(p.group[rows])
         out[mine] = np.searchsorted(lives.periods(int(group))[1], p.inv[rows[mine]], side="right")
     return out
 
@@ -45,7 +47,9 @@ def parted(p: Rows, one: Ints, two: Ints, how: "Apart", groups: Ints | None = No
     """
     lives, out = p.context.lives, np.zeros(len(one), bool)
     groups = p.group[two] if groups is None else groups
-    for group in np.unique(groups) if lives is not None else ():
+    if lives is None:
+        return out
+    for group in np.unique(groups):
         mine = np.flatnonzero(groups == group)
         begin, end = _periods(p, int(group), how)
         out[mine] = lives.is_vague(groups[mine]) | (p.clock[one[mine]] != p.clock[two[mine]])

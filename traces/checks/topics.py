@@ -77,7 +77,9 @@ def wrong_partitions(p: Partition) -> list[Found]:
 def _right_for_fewer(p: Partition, sends: Ints, partitions: int) -> Bools:
     """Which of these are where they belong by a smaller number that the producer may have known."""
     out, sizes = np.zeros(len(sends), bool), p.context.sizes
-    for process in np.unique(p.process[sends]) if sizes is not None else ():
+    if sizes is None:
+        return out
+    for process in np.unique(p.process[sends]):
         mine = np.flatnonzero(p.process[sends] == process)
         rows = sends[mine]
         least, most = sizes.bounds(int(process), p.t, p.seq[rows])

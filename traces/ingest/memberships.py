@@ -163,26 +163,26 @@ def lives(pieces: Iterable[Moves], last: Mapping[int, int], holed: Iterable[int]
     for group in sorted(groups):
         away = [(begin, end) for of, begin, end in deleted if of == group]
         members = found.get(group, [])
-        told = [(r.inv, r.generation, r.process) for r in given.get(group, ())]
+        reported = [(r.inv, r.generation, r.process) for r in given.get(group, ())]
         stays = {ANY: [stay for member in members for stay in member.stays]}
         for topic in sorted({topic for member in members for topic in member.topics}):
             stays[topic] = [stay for member in members for stay in member.of(topic)]
         for topic, present in stays.items():
             for begin, end in without(present, away):
-                goes_on = _generations_go_on(told, end) and not any(
+                goes_on = _generations_go_on(reported, end) and not any(
                     begin <= asked and answered <= end for asked, answered in away
                 )
                 idle.append((group, topic, begin, end, int(goes_on)))
     return GroupLives(idle, deleted, sorted(group for group in vague if group != NONE))
 
 
-def _generations_go_on(told: list[tuple[int, int, int]], when: int) -> bool:
+def _generations_go_on(reported: list[tuple[int, int, int]], when: int) -> bool:
     """Whether the first generation after a time is newer than all before.
 
     And newer than so many members can have made of a group that begins again.
     """
-    before = max((generation for inv, generation, _ in told if inv < when), default=NONE)
-    later = [one for one in told if one[0] >= when]
+    before = max((generation for inv, generation, _ in reported if inv < when), default=NONE)
+    later = [one for one in reported if one[0] >= when]
     if before == NONE or not later:
         return False
     _, first, _ = min(later)
@@ -224,4 +224,4 @@ def _vague(rows: list[_Row]) -> list[int]:
     for row in rows:
         for group in of[row.process] if row.group == NONE else (row.group,):
             clocks.setdefault(group, set()).add(row.clock if _timed(row) else NONE)
-    return [group for group, told in clocks.items() if NONE in told or len(told) > 1]
+    return [group for group, reported in clocks.items() if NONE in reported or len(reported) > 1]

@@ -48,6 +48,8 @@ class AioProducer(RecordedProducer):
         except Exception as refusal:  # nothing was put into a batch
             self._process.answer(seq, "fail", error=error_of(refusal)[1])
             raise
+        cluster = getattr(getattr(self._client, "client", None), "cluster", None)
+        self._knows_of(topic, len(getattr(cluster, "_partitions", {}).get(topic, ())))
         future.add_done_callback(partial(self._settled, seq))
         return future
 

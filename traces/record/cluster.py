@@ -11,6 +11,7 @@ from traces.record.scan import Library
 
 PATIENCE_S = 30
 INTERNAL = ("__consumer_offsets",)
+RETENTION = "offsets.retention.minutes"
 
 
 class NoLibraryError(Exception):
@@ -30,6 +31,7 @@ class Cluster:
     internal: dict[str, dict[str, Any]]
     headless: list[str]
     ids: dict[str, str] = field(factory=dict[str, str])
+    group_retention: int | None = None  # offsets.retention.minutes, if all brokers have one
 
 
 def library() -> Library:
@@ -75,7 +77,22 @@ def describe(used: Library, conf: Mapping[str, Any], wanted: Iterable[str]) -> C
         {name: topics[name] for name in own},
         headless,
         ids,
+        _group_retention(used, client),
     )
+
+
+def _group_retention(used: Library, client: Any) -> int | None:
+    """After how many minutes a group without members expires; None where brokers do not tell."""
+    ck: Any = import_module("confluent_kafka")
+    try:
+        ids = client.list_topics(timeout=PATIENCE_S).brokers
+        asked = [used.resource("broker", str(id)) for id in ids]
+        answers: Any = client.describe_configs(asked, request_timeout=PATIENCE_S) if asked else {}
+        configs: list[Any] = [future.result(PATIENCE_S) for future in answers.values()]
+    except ck.KafkaException:  # who may read topics need not be allowed to read brokers' settings
+        return None
+    reported = {c[RETENTION].value for c in configs if RETENTION in c}
+    return int(reported.pop()) if len(reported) == 1 else None
 
 
 def _topic(metadata: Any, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ epoch, and the delivery of messages for which it is configured to report errors 
 
 from typing import Any
 
+from traces.record.admin import ConfluentAdmin
 from traces.record.confluent_consumer import ConfluentConsumer
 from traces.record.confluent_producer import ConfluentProducer, ConfluentSerializingProducer
 from traces.record.wrapper import ClientOptions, Conf, Fields
@@ -13,11 +14,14 @@ from traces.record.wrapper import ClientOptions, Conf, Fields
 PACKAGE = "confluent-kafka"
 MODULES = ("cimpl", "confluent_kafka")
 PRODUCERS = ("Producer", "SerializingProducer")
-CLIENTS = (*PRODUCERS, "Consumer", "DeserializingConsumer")
+ADMIN = "AdminClient"
+CLIENTS = (*PRODUCERS, "Consumer", "DeserializingConsumer", ADMIN)
 
 
 def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
     """The role of a client, and its configuration in the words of meta.json, as far as told."""
+    if _is(client, ADMIN):
+        return "admin", {}
     producer = _is_producer(client)
     role = "producer" if producer else "consumer"
     if conf is None:
@@ -27,8 +31,13 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
 
 def wrap(
     client: Any, conf: Conf | None, options: ClientOptions
-) -> "ConfluentProducer | ConfluentConsumer":
+) -> "ConfluentProducer | ConfluentConsumer | ConfluentAdmin":
     """The client, recorded; made here, if `client` is a class."""
+    if _is(client, ADMIN):
+        admin = ConfluentAdmin(
+            client(dict(conf or {})) if isinstance(client, type) else client, options
+        )
+        return admin
     if _is_producer(client):
         made = client(dict(conf or {})) if isinstance(client, type) else client
         kind = type(made).__mro__
@@ -45,8 +54,12 @@ def wrap(
 
 
 def _is_producer(client: Any) -> bool:
+    return _is(client, *PRODUCERS)
+
+
+def _is(client: Any, *names: str) -> bool:
     kind: type = client if isinstance(client, type) else type(client)
-    return any(base.__name__ in PRODUCERS for base in kind.__mro__)
+    return any(base.__name__ in names for base in kind.__mro__)
 
 
 def _described_producer(conf: Conf) -> Fields:

@@ -6,6 +6,7 @@ not part of its interface. Where a version has them elsewhere, these things stay
 
 from typing import Any
 
+from traces.record.admin import KafkaPythonAdmin
 from traces.record.kafka_python_consumer import KafkaPythonConsumer
 from traces.record.kafka_python_producer import KafkaPythonProducer
 from traces.record.python_words import acks, retries
@@ -13,11 +14,13 @@ from traces.record.wrapper import ClientOptions, Conf, Fields
 
 PACKAGE = "kafka-python"
 MODULES = ("kafka.",)
-CLIENTS = ("KafkaProducer", "KafkaConsumer")
+CLIENTS = ("KafkaProducer", "KafkaConsumer", "KafkaAdminClient")
 
 
 def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
     """The role of a client, and its configuration in the words of meta.json."""
+    if hasattr(client, "create_partitions"):
+        return "admin", {}
     config: Conf = {**client.config, **(conf or {})}
     if not hasattr(client, "poll"):
         transactional = config.get("transactional_id")
@@ -48,8 +51,10 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
 
 def wrap(
     client: Any, conf: Conf | None, options: ClientOptions
-) -> KafkaPythonProducer | KafkaPythonConsumer:
+) -> KafkaPythonProducer | KafkaPythonConsumer | KafkaPythonAdmin:
     """The client, recorded."""
+    if hasattr(client, "create_partitions"):
+        return KafkaPythonAdmin(client, options)
     if hasattr(client, "poll"):
         return KafkaPythonConsumer(client, options)
     return KafkaPythonProducer(client, options)

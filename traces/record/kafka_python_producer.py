@@ -36,9 +36,14 @@ class KafkaPythonProducer(RecordedProducer):
         except Exception as refusal:  # nothing was put into a batch
             self._process.answer(seq, "fail", error=error_of(refusal)[1])
             raise
+        self._knows_of(topic, len(self._partitions_of(topic)))
         future.add_callback(partial(self._on_stored, seq, topic))
         future.add_errback(partial(self._on_error, seq))
         return future
+
+    def _partitions_of(self, topic: str) -> Any:
+        metadata = getattr(self._client, "_metadata", None)
+        return getattr(metadata, "_partitions", {}).get(topic, ())
 
     def _on_stored(self, seq: int, topic: str, metadata: Any) -> None:
         self._ids.met((topic,))

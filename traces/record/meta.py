@@ -57,6 +57,8 @@ def merged(
         "internal_topics": _settings(before.get("internal_topics", {}), cluster.internal),
         "processes": sorted(names),
     }
+    if cluster.group_retention is not None:
+        meta["group_retention"] = cluster.group_retention
     for role in ("producer", "consumer"):
         mine = [process for process in processes if process.role == role]
         meta[f"{role}s"] = {**before.get(f"{role}s", {}), **_by_client(mine)}

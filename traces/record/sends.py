@@ -26,6 +26,7 @@ class RecordedProducer(Recorded):
         self._of_txn: Fields = {}
         # A topic, and the transaction that its sends now belong to, have a number in the journal.
         self._contexts: dict[str, int] = {}
+        self._partition_counts: dict[str, int] = {}
         self._context_numbers = count(1)
         # Whether messages need more than the compact form tells, or an id of their own.
         self._closer = options.id_of is not None or options.hashes
@@ -75,6 +76,12 @@ class RecordedProducer(Recorded):
         number = self._contexts[topic] = next(self._context_numbers)
         self._process.write({"context": number, "topic": topic, "inside": self._of_txn})
         return number
+
+    def _knows_of(self, topic: str, count: int) -> None:
+        """Write down how many partitions of a topic the client knows of, where that is new."""
+        if count and self._partition_counts.get(topic) != count:
+            self._partition_counts[topic] = count
+            self._process.note("metadata", partition_counts={topic: count})
 
     def _inside(self, of_txn: Fields) -> None:
         """From here on, sends belong to this transaction, or to none."""

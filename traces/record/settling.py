@@ -135,7 +135,9 @@ class _Contents:
         """How it ended; whole is what lost nothing but what its process had not done."""
         if self.ended == EXIT:
             idle = not self.unanswered and not self.open_txn
-            self.ended = "close" if idle and self.head.get("role") == "producer" else "crash"
+            self.ended = (
+                "close" if idle and self.head.get("role") in ("producer", "admin") else "crash"
+            )
         elif not self.ended:
             # Nobody closed it, and nothing is missing: it lived as long as its process.
             self.died, self.ended = whole, "crash" if whole else "cut"

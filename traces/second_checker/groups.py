@@ -161,8 +161,8 @@ def _in_one_stay(
     h: History, partition: PartitionName, group: str, own: int, given: list[Row]
 ) -> None:
     """The group read below the record and committed above it while nothing set its offsets."""
-    told = [r for r in h.rows(partition, "commit", "committed") if r.ok and r.group == group]
-    rows = [*given, *(r for r in told if r.offset is not None)]
+    reported = [r for r in h.rows(partition, "commit", "committed") if r.ok and r.group == group]
+    rows = [*given, *(r for r in reported if r.offset is not None)]
     apart = _resets(h, group) != {"earliest"}
     must(not (apart and is_vague(h, group)), "nobody knows when the group had members")
     stays: dict[tuple[int, int], list[Row]] = {}

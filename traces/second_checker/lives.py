@@ -66,7 +66,7 @@ class _Membership:
 
     def subscribes(self, line: TraceLine) -> None:
         """What it reads from now on; nothing takes it out of the group."""
-        topics = line.get("topics") or []
+        topics: list[str] = line.get("topics") or []
         if not topics:
             self.over(line["invoked_ns"])
         for topic in [topic for topic in self.topics if topic not in topics]:
@@ -76,7 +76,9 @@ class _Membership:
 
 
 def _named(line: TraceLine) -> list[PartitionName]:
-    return [*(line.get("partitions") or []), *(line.get("offsets") or {})]
+    partitions: list[PartitionName] = line.get("partitions") or []
+    offsets: dict[PartitionName, int] = line.get("offsets") or {}
+    return [*partitions, *offsets]
 
 
 def _memberships(h: History, group: str) -> Iterator[_Membership]:
@@ -147,10 +149,10 @@ def _vague(h: History, group: str) -> bool:
     """Whether some change of members has no time, or the time of another clock."""
     clocks: set[Any] = set()
     for lines in h.by_process.values():
-        told = [x for _, x in lines if x["outcome"] == "ok" and x["op"] in (*_CHANGES, *_ADMIN)]
-        if not any(x.get("group") == group for x in told):
+        reported = [x for _, x in lines if x["outcome"] == "ok" and x["op"] in (*_CHANGES, *_ADMIN)]
+        if not any(x.get("group") == group for x in reported):
             continue
-        for x in told:
+        for x in reported:
             ended = x["op"] in ("close", "crash")
             if ended or x.get("group") == group:
                 wanted = ("invoked_ns",) if ended else ("invoked_ns", "returned_ns")
@@ -167,16 +169,16 @@ def _go_on(h: History, group: str, when: float) -> bool:
 
     So many members as are told of its first generation can have made as many.
     """
-    told: list[tuple[int, int, str]] = []
+    reported: list[tuple[int, int, str]] = []
     for process, lines in h.by_process.items():
         for _, line in lines:
             if line["op"] != "assigned" or line.get("group") != group or line["outcome"] != "ok":
                 continue
             times = (line.get("invoked_ns"), line.get("returned_ns"), line.get("generation"))
             if None not in times:
-                told.append((line["invoked_ns"], line["generation"], process))
-    earlier = [generation for asked, generation, _ in told if asked < when]
-    later = sorted(one for one in told if one[0] >= when)
+                reported.append((line["invoked_ns"], line["generation"], process))
+    earlier = [generation for asked, generation, _ in reported if asked < when]
+    later = sorted(one for one in reported if one[0] >= when)
     if not earlier or not later:
         return False
     first = later[0][1]
@@ -258,7 +260,7 @@ def stay_of(h: History, row: Row, group: str, apart: bool) -> tuple[int, int]:
 def ended_between(h: History, one: Row, two: Row) -> bool:
     """Whether members came back between the beginnings of two calls."""
     group = one.group
-    if h.jepsen or group is None:
+    if h.jepsen or group is None or _vague(h, group):
         return False
     since, until = (-1 if row.inv is None else row.inv for row in (one, two))
     return any(since < end <= until for _, end in anew(h, group, None))

@@ -16,7 +16,7 @@ from traces.second_checker.facts import (
 )
 from traces.second_checker.history import UNKNOWN, History
 from traces.second_checker.keys import partition_of
-from traces.second_checker.rows import PartitionName, Row, before
+from traces.second_checker.rows import PartitionName, Row, TraceLine, before
 
 
 @predicate("L7", "send|poll|scan|dump poll|scan|dump")
@@ -142,28 +142,47 @@ def key_names_partition(h: History, rows: list[Row]) -> None:
 def _numbers(h: History, sent: Row, topic: str, last: int) -> tuple[int, int]:
     """How many partitions the producer can have known of: since it had used them, or told it."""
     least, most = 1, last
+    partitioner = str(h.producer(sent.process).get("partitioner"))
     for _, line in h.by_process[sent.process]:
-        told = (line.get("partition_counts") or {}).get(topic) if line["outcome"] == "ok" else None
-        if line["seq"] >= sent.line["seq"] and told is not None:
-            most = min(most, told)
-        if line["seq"] <= sent.line["seq"] and told is not None:
-            least = max(least, told)
+        reported = _counted(line, topic)
+        if line["seq"] >= sent.line["seq"] and reported is not None:
+            most = min(most, reported)
+        if line["seq"] <= sent.line["seq"] and reported is not None:
+            least = max(least, reported)
         if line["op"] == "send" and line["seq"] < sent.line["seq"]:
-            mine = [r for r in line.get("records") or () if r["topic"] == topic]
-            used = [r["partition"] + 1 for r in mine if r.get("partition") is not None]
-            least = max([least, *used])
+            for record in line.get("records") or ():
+                if record["topic"] == topic and record.get("partition") is not None:
+                    least = max(least, _fits(record, line, partitioner, least, last))
     return least, min([most, *_before_more(h, sent, topic)])
+
+
+def _counted(line: TraceLine, topic: str) -> int | None:
+    """How many partitions of a topic the caller knew of, if it says so."""
+    counts: dict[str, int] = line.get("partition_counts") or {}
+    return counts.get(topic) if line["outcome"] == "ok" else None
+
+
+def _fits(record: TraceLine, line: TraceLine, partitioner: str, least: int, last: int) -> int:
+    """The fewest partitions of a topic with which a producer can have put a record there."""
+    partition, key = int(record["partition"]), record.get("key")
+    if key is None or record.get("chosen") is not False or line["outcome"] != "ok":
+        return partition + 1
+    for number in range(max(least, partition + 1), last + 1):
+        right = partition_of(partitioner, str(key), number)
+        if right is None or right == partition:
+            return partition + 1 if right is None else number
+    return last + 1
 
 
 def _before_more(h: History, sent: Row, topic: str) -> Iterator[int]:
     """How many there were at most before somebody added more, who did so after this send."""
     for lines in h.by_process.values():
-        told: int | None = None
+        reported: int | None = None
         for n, line in lines:
-            number = (line.get("partition_counts") or {}).get(topic)
-            if number is None or line["outcome"] != "ok":
+            number = _counted(line, topic)
+            if number is None:
                 continue
             adds = line["op"] == "create_partitions"
             if adds and before(sent, Row(line, {}, line["op"], "", n, 0)):
-                yield number - 1 if told is None else told
-            told = number
+                yield number - 1 if reported is None else reported
+            reported = number

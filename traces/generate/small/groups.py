@@ -2,9 +2,63 @@
 
 from typing import Any
 
-from traces.generate.small.fixture import GROUP, TOPIC, Fixture, Line
+from traces.generate.small.fixture import GROUP, TOPIC, Fixture, Line, during, meta, name
 from traces.generate.small.lines import insert, members, ungiven
 from traces.generate.small.registry import Lines, NotHere, in_calls
+
+MADE_AGAIN = "renewed"  # a group that is deleted, and one day expires: it has three lives
+FIRST, DELETER, SECOND, THIRD = "l0#0", "a0#0", "l1#0", "l2#0"
+
+
+@during
+def made_again(w: Fixture) -> None:
+    """Each life begins with generation 1 and without offsets; only one end is told."""
+    for consumer in (FIRST, SECOND, THIRD):
+        own = {"group": MADE_AGAIN, "session_timeout_ms": 10_000}
+        w.meta["consumers"][consumer[:2]] = meta()["consumers"]["c0"] | own
+        _a_life(w, consumer)
+        if consumer == FIRST:
+            w.call(DELETER, "delete_groups", group=MADE_AGAIN)
+
+
+def _a_life(w: Fixture, consumer: str) -> None:
+    member = {"group": MADE_AGAIN, "member": consumer, "generation": 1}
+    given = {"group": MADE_AGAIN, "records": w.records(1, 0, True)[: 2 * (consumer == FIRST)]}
+    w.call(consumer, "subscribe", topics=[TOPIC], group=MADE_AGAIN)
+    w.call(consumer, "assigned", partitions=[name(1)], **member)
+    if consumer != THIRD:  # of what is gone without a word nobody knows where it went
+        w.call(consumer, "committed", partitions=[name(1)], offsets={}, **member)
+    if given["records"]:
+        w.call(consumer, "poll", isolation="read_committed", **given)
+        w.call(consumer, "process", **given)
+    reached = max((r["offset"] + 1 for r in given["records"]), default=0)
+    w.call(consumer, "commit", offsets={name(1): reached}, **member)
+    w.call(consumer, "close")
+
+
+@in_calls("G1", may="C4")
+def two_owners_again(fixture: Fixture, lines: Lines) -> None:
+    """A partition has two owners in a generation of a group's last life."""
+    assigned = next(line for line in lines[THIRD] if line["op"] == "assigned")
+    closed = lines[SECOND].pop()
+    later = {name: assigned[name] for name in ("invoked_ns", "returned_ns")}
+    again = {**assigned, **later, "process": SECOND, "seq": closed["seq"], "member": SECOND}
+    lines[SECOND] += [again, {**closed, "seq": closed["seq"] + 1, **_after(lines[THIRD])}]
+
+
+def _after(mine: list[Line]) -> Line:
+    last = max(line["returned_ns"] for line in mine)
+    return {"invoked_ns": last + 1, "returned_ns": last + 2}
+
+
+@in_calls("G7", may="G10 C6")
+def deleted_comes_back(fixture: Fixture, lines: Lines) -> None:
+    """What was committed before its group was deleted is answered afterwards."""
+    last = next(line for line in lines[FIRST] if line["op"] == "commit")
+    if not last["offsets"][name(1)]:
+        raise NotHere
+    answer = next(line for line in lines[SECOND] if line["op"] == "committed")
+    answer["offsets"] = dict(last["offsets"])
 
 
 def at_most_once(meta: dict[str, Any]) -> None:

@@ -1,0 +1,237 @@
+"""A group that was deleted, or has expired, and is made again: another one under the same name."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.traces.fixture import Line
+from tests.traces.judging import judged, judged_lines
+from tests.traces.search import broken_somewhere
+from tests.traces.small import PARTITION, record, scan, trace
+from traces.second_checker.read import from_lines
+from traces.verdict import HOLDS, NOT_CHECKED, VIOLATED
+
+ROOT = Path(__file__).parents[2]
+CASES = Path(os.environ.get("HIGHWATER_SHARED", ROOT.parent / "shared")) / "cases"
+GROUPED = ("G1", "G4", "G5", "G6", "G7", "G8", "G9", "G10", "G11", "G12", "C6", "T9", "T10")
+MINUTE = 60_000_000_000
+Call = tuple[str, str, dict[str, Any]]
+
+
+def member(process: str, generation: int, offset: int, *, protocol: str = "") -> list[Call]:
+    """A member's whole life: it reads all, commits, and leaves."""
+    named = {"group": "g", "member": process + protocol, "generation": generation}
+    given = {"records": [record(1, 0), record(2, 1), record(3, 2)][:offset], "group": "g"}
+    return [
+        (process, "subscribe", {"topics": ["t"], "group": "g"}),
+        (process, "assigned", {"partitions": [PARTITION], **named}),
+        (process, "poll", {**given, "isolation": "read_committed"}),
+        (process, "process", given),
+        (process, "commit", {"offsets": {PARTITION: offset}, **named}),
+        (process, "revoked", {"partitions": [PARTITION], **named}),
+        (process, "close", {}),
+    ]
+
+
+def asked(process: str, offset: int | None) -> Call:
+    """A question for the committed offset, and its answer."""
+    about = {"partitions": [PARTITION], "group": "g"}
+    return process, "committed", {**about, "offsets": {} if offset is None else {PARTITION: offset}}
+
+
+SENT: list[Call] = [("p#0", "send", {"records": [record(n + 1, n)]}) for n in range(3)]
+DELETED: Call = ("a#0", "delete_groups", {"group": "g"})
+
+
+def run(*calls: Call, **settings: Any) -> tuple[dict[str, list[Line]], dict[str, Any]]:
+    """These calls, one after the other, and the final scan; files that close stay closed."""
+    closing = [process for process, op, _ in calls if op == "close"]
+    lines, meta = trace(*SENT, *calls, scan(*(record(n + 1, n) for n in range(3)), end=3))
+    for process in closing:
+        lines[process].pop()  # `trace` closes everybody at the end
+    for name in list(meta["consumers"]):
+        meta["consumers"][name] = meta["consumers"][name] | {"group": "g"} | settings
+    return lines, meta
+
+
+def accused(tmp_path: Path, lines: dict[str, list[Line]], meta: dict[str, Any]) -> set[str]:
+    """What is violated; the second checker finds a breach nowhere else."""
+    one = judged_lines(tmp_path, lines, meta)
+    found = {v.check for v in one.verdicts if v.verdict == VIOLATED}
+    history = from_lines(lines, meta)
+    assert {id for id in ("G1", "G4", "G5", "G7", "C6") if broken_somewhere(history, id)} == {
+        id for id in found if id in ("G1", "G4", "G5", "G7", "C6")
+    }
+    return found & set(GROUPED)
+
+
+AGAIN: dict[str, list[Call]] = {
+    "nobody tells": [*member("c0#0", 1, 3), *member("c1#0", 1, 2)],
+    "an administrator tells": [*member("c0#0", 1, 3), DELETED, *member("c1#0", 1, 2)],
+    "twice": [*member("c0#0", 1, 3), *member("c1#0", 1, 2), *member("c2#0", 1, 1)],
+    "after some rebalances": [
+        *member("c0#0", 1, 3)[:2],
+        ("c0#0", "assigned", {"partitions": [PARTITION], "group": "g", "generation": 4}),
+        ("c0#0", "close", {}),
+        *member("c1#0", 1, 3),
+        *member("c2#0", 2, 3),
+    ],
+    "and nothing is committed": [
+        *member("c0#0", 1, 3),
+        ("c1#0", "subscribe", {"topics": ["t"], "group": "g"}),
+        ("c1#0", "assigned", {"partitions": [PARTITION], "group": "g", "generation": 1}),
+        asked("c1#0", None),
+        (
+            "c1#0",
+            "reset",
+            {"partitions": [PARTITION], "offsets": {PARTITION: 0}, "reason": "no_offset"}
+            | {"group": "g"},
+        ),
+        ("c1#0", "close", {}),
+    ],
+    "a member of the other topic stays": [
+        ("c3#0", "subscribe", {"topics": ["u"], "group": "g"}),
+        ("c3#0", "assigned", {"partitions": ["u:0"], "group": "g", "generation": 1}),
+        *member("c0#0", 2, 3),
+        asked("c3#0", None),
+        ("c3#0", "close", {}),
+    ],
+}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("case", AGAIN)
+def test_a_group_that_is_made_again_is_accused_of_nothing(
+    case: str, protocol: str, tmp_path: Path
+) -> None:
+    lines, meta = run(*AGAIN[case], group_protocol=protocol)
+    meta["topics"]["u"] = meta["topics"]["t"]
+    assert accused(tmp_path, lines, meta) == set()
+
+
+NAMED = {"group": "g", "generation": 1}
+BREACHES: dict[str, tuple[list[Call], str]] = {
+    "two owners in the second life": (
+        [
+            *member("c0#0", 1, 3),
+            *member("c1#0", 1, 2)[:4],
+            *member("c2#0", 1, 2)[:4],
+            ("c1#0", "commit", {"offsets": {PARTITION: 2}, **NAMED}),
+        ],
+        "G1",
+    ),
+    "an old generation in the second life": (
+        [
+            *member("c0#0", 1, 3),
+            *member("c1#0", 1, 2)[:4],
+            *member("c2#0", 2, 2)[:4],
+            ("c1#0", "commit", {"offsets": {PARTITION: 2}, **NAMED}),
+        ],
+        "G4",
+    ),
+    "back in the second life": (
+        [
+            *member("c0#0", 1, 3),
+            *member("c1#0", 1, 2)[:5],
+            ("c1#0", "commit", {"offsets": {PARTITION: 1}, **NAMED}),
+        ],
+        "G5",
+    ),
+    "gone while a member is there": (
+        [*member("c0#0", 1, 3), *member("c1#0", 1, 2)[:5], asked("c1#0", None)],
+        "G7",
+    ),
+    "what was deleted comes back": (
+        [*member("c0#0", 1, 3), DELETED, *member("c1#0", 1, 2)[:2], asked("c1#0", 3)],
+        "G7",
+    ),
+    "deleted offsets come back": (
+        [
+            *member("c0#0", 1, 3),
+            ("a#0", "delete_offsets", {"group": "g", "partitions": [PARTITION]}),
+            *member("c1#0", 2, 2)[:2],
+            asked("c1#0", 3),
+        ],
+        "G7",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BREACHES)
+def test_a_breach_inside_one_life_is_found(case: str, tmp_path: Path) -> None:
+    calls, id = BREACHES[case]
+    assert id in accused(tmp_path, *run(*calls))
+
+
+GONE = [*member("c0#0", 1, 3), *member("c1#0", 2, 2)[:2], asked("c1#0", None)]
+
+
+@pytest.mark.parametrize(
+    ("reported", "minutes", "expected"),
+    [
+        ([], None, NOT_CHECKED),  # an operator may have deleted it
+        ([DELETED], None, HOLDS),
+        ([("a#0", "delete_offsets", {"group": "g", "partitions": [PARTITION]})], None, HOLDS),
+        ([], 1, HOLDS),  # it has expired
+        ([], 100, NOT_CHECKED),
+    ],
+)
+def test_what_is_gone_was_deleted_or_has_expired(
+    reported: list[Call], minutes: int | None, expected: str, tmp_path: Path
+) -> None:
+    first, rest = GONE[:7], GONE[7:]
+    lines, meta = run(*first, *reported, *rest)
+    for line in lines["c1#0"]:  # two minutes later
+        line["invoked_ns"] += 2 * MINUTE
+        line["returned_ns"] += 2 * MINUTE
+    if minutes is not None:
+        meta["group_retention"] = minutes
+    one = judged_lines(tmp_path, lines, meta)
+    assert {v.check: v.verdict for v in one.verdicts}["G7"] == expected
+
+
+@pytest.mark.parametrize("policy", ["latest", "earliest"])
+def test_offsets_that_an_operator_sets_are_where_the_group_goes_on(
+    policy: str, tmp_path: Path
+) -> None:
+    ahead = ("a#0", "alter_offsets", {"group": "g", "offsets": {PARTITION: 2}})
+    later = member("c1#0", 2, 3)
+    later[2:4] = [
+        asked("c1#0", 2),
+        ("c1#0", "poll", {"records": [record(3, 2)], "group": "g", "isolation": "read_committed"}),
+        ("c1#0", "process", {"records": [record(3, 2)], "group": "g"}),
+    ]
+    lines, meta = run(*member("c0#0", 1, 1), ahead, *later, auto_offset_reset=policy)
+    assert accused(tmp_path / "1", lines, meta) == set()
+    del lines["a#0"], meta["processes"]
+    assert "G7" in accused(tmp_path / "2", lines, meta)  # nobody set it
+
+
+def test_an_expired_group_that_begins_at_the_end_owes_nothing_below(tmp_path: Path) -> None:
+    later = member("c1#0", 1, 3)
+    last = {"records": [record(3, 2)], "group": "g"}
+    later[2:4] = [
+        ("c1#0", "poll", {**last, "isolation": "read_committed"}),
+        ("c1#0", "process", last),
+    ]
+    healthy = [*member("c0#0", 1, 1), *later]
+    assert accused(tmp_path / "1", *run(*healthy, auto_offset_reset="latest")) == set()
+    assert {"G8", "G10"} <= accused(tmp_path / "2", *run(*healthy, auto_offset_reset="earliest"))
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="needs the shared cases")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "01-group-made-again/40-group-made-again-ok",
+        "01-group-made-again/run-highwater-expired",
+        "01-group-made-again/run-kafka-deleted-group",
+        "01-group-made-again/run-kafka-expired",
+        "06-partitions-added/42-partitions-added-ok",
+        "06-partitions-added/o-partitions",
+    ],
+)
+def test_nothing_is_violated_in_a_case_from_real_life(name: str) -> None:
+    assert [v for v in judged(CASES / name).verdicts if v.verdict == VIOLATED] == []
