@@ -53,16 +53,16 @@ def kafka_trace(request: pytest.FixtureRequest) -> "Generator[Trace]":
     cluster = request.getfixturevalue("kafka_session" if shared else "kafka")
     trace = Trace(cluster, _folder(request, node), _allowed(node), _how(node.config))
     yield trace
-    told = trace.finish()
+    reported = trace.finish()
     if trace.result is not None:
         said = (VERDICT, trace.result.verdict), (SUMMARY, trace.summary)
         node.user_properties += [*said, (VIOLATED, " ".join(trace.broken))]
-    if told is None:
+    if reported is None:
         return
     if _failed(node):
-        node.add_report_section("teardown", "kafka trace", told)
+        node.add_report_section("teardown", "kafka trace", reported)
     else:
-        pytest.fail(told, pytrace=False)
+        pytest.fail(reported, pytrace=False)
 
 
 def _folder(request: pytest.FixtureRequest, node: pytest.Item) -> Path:
@@ -117,9 +117,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     lines: list[str] = []
     for reports in terminalreporter.stats.values():
         for one in reports:
-            told: dict[str, str] = dict(getattr(one, "user_properties", ()))
-            if SUMMARY in told and getattr(one, "when", None) == "teardown":
-                lines.append(f"{one.nodeid}: {told[SUMMARY]}")
+            reported: dict[str, str] = dict(getattr(one, "user_properties", ()))
+            if SUMMARY in reported and getattr(one, "when", None) == "teardown":
+                lines.append(f"{one.nodeid}: {reported[SUMMARY]}")
     if lines:
         terminalreporter.section("kafka traces")
         for line in lines:

@@ -228,9 +228,9 @@ class Trace:
         trace: TracebackType | None,
     ) -> None:
         """Finish. Raises PromiseBrokenError, unless something else went wrong."""
-        told = self.finish()
-        if error is None and told is not None:
-            raise PromiseBrokenError(told)
+        reported = self.finish()
+        if error is None and reported is not None:
+            raise PromiseBrokenError(reported)
 
 
 NO_CLIENT = "patch() recorded nothing: no client was made while it was in force"

@@ -16,7 +16,7 @@ from refimpl.named import named
 _PROCESS_BITS = 20
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Context:
     """One broker process."""
 

@@ -60,7 +60,7 @@ class _Counted:
         return f"{self.prefix}-{self.count}"
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Node:
     """One process of one broker, from its start to its end.
 

@@ -18,7 +18,7 @@ FEW_FETCHES = 8
 """So many fetches may wait at a partition before it is looked which are answered."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Partition:
     """The protocol's rules are the replica's; here is what it needs a clock and a memory for.
 

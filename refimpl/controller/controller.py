@@ -32,7 +32,7 @@ from refimpl.messages.observations import (
 SESSIONS, BALANCE = "sessions", "balance"
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Controller:
     """What one controller decides, and tells.
 

@@ -42,7 +42,7 @@ def controller_config(configs: Configs) -> ControllerConfig:
     )
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class ControllerHost:
     """The controller, its clock and its timers. `seed` places replicas; None is a random one."""
 

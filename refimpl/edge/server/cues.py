@@ -55,7 +55,7 @@ class Event:
     api: str | None = None
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Cue:
     """Waits until `count` events that fit have happened, and then does something, once.
 
@@ -76,7 +76,7 @@ class Cue:
         factory=list[tuple[int, asyncio.Future[None]]], init=False
     )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """The cue in the words in which it was made."""
         words = [repr(self.what), *(f"{name}={value!r}" for name, value in self.wanted.items())]
         words += [f"count={self.count}"] if self.count > 1 else []

@@ -22,7 +22,7 @@ What = Literal[
 ]
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Rule:
     """One fault: it lets `after` requests pass, then meets `count` of them, or all until it is
     lifted. `seen` says how many came by, `met` how many it met. A test fails at its end where a
@@ -47,7 +47,7 @@ class Rule:
         factory=list[tuple[int, asyncio.Future[None]]], init=False
     )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """The rule in the words in which it was made."""
         words = [repr(self.api)]
         words += [] if self.error is None else [repr(self.error)]

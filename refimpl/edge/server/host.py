@@ -39,7 +39,7 @@ Answers: TypeAlias = Sequence[tuple[Callable[[Any], None], Any, Callable[[], Non
 _Interrupted: TypeAlias = tuple[Answers, Sequence[Any]]
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class BrokerHost:
     """One broker: a machine with a disk, on which one process after the other runs.
 

@@ -24,7 +24,7 @@ CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_broker
 """Which links of a broker are cut; "from" and "to" are seen from the broker."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Network:
     """Who is there, what is on its way, and what is wrong with the links."""
 
@@ -37,6 +37,8 @@ class Network:
     _queue: deque[Request | Response] = field(
         factory=lambda: deque[Request | Response](), init=False
     )
+    #: The links on which something was dropped
+    _lost: set[Link] = field(factory=set[Link], init=False)
     _running: bool = field(default=False, init=False)
     _scheduled: bool = field(default=False, init=False)
 
@@ -44,7 +46,7 @@ class Network:
         """Put a message on its way; it arrives by `run`, or later where links are slow."""
         link = message[0], message[1]
         if link in self.cut:
-            self.dropped += 1
+            self._drop(link)
         elif self.slow_ms and link in self.slow_ms:
             loop = asyncio.get_running_loop()
             loop.call_later(self.slow_ms[link] / 1000, self._arrive, message)
@@ -103,9 +105,16 @@ class Network:
         self.run()
 
     def _arrive(self, message: Request | Response) -> None:
-        if (message[0], message[1]) not in self.cut:
-            self._queue.append(message)
-            self.run()
+        link = message[0], message[1]
+        if link in self.cut:
+            self._drop(link)
+            return
+        self._queue.append(message)
+        self.run()
+
+    def _drop(self, link: Link) -> None:
+        self.dropped += 1
+        self._lost.add(link)
 
     # Faults
 
@@ -129,6 +138,15 @@ class Network:
         return {(broker, one) for one in to} | {(one, broker) for one in come_from}
 
     def heal(self) -> None:
-        """All links are well."""
+        """All links are well.
+
+        Where a message was dropped both ends lose their connection, so that nobody waits for an
+        answer that does not come: a follower would, for replica.socket.timeout.ms.
+        """
         self.cut.clear()
         self.slow_ms.clear()
+        lost, self._lost = self._lost, set()
+        for one, other in lost:
+            for node, peer in ((one, other), (other, one)):
+                if node in self.disconnected:
+                    self.disconnected[node](peer)

@@ -53,7 +53,7 @@ class ClusterError(Exception):
         self.error = error
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Cluster:
     """Brokers 1 to `brokers` on consecutive ports from `port` on, or on any free ones for 0.
 

@@ -114,7 +114,7 @@ class Phantom:
         self._host.ask(body, lambda answer: None)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Reconciled(Cue):
     phantom: Phantom = field(init=False)
 
