@@ -197,7 +197,8 @@ def min_insync_changed(admin: Administrator, clients: Clients) -> str:
 def unclean_hour(admin: Administrator, clients: Clients) -> str:
     """For a while unclean.leader.election.enable=true and min.insync.replicas=1. A replica is
     frozen until it leaves the ISR; the other acknowledges alone, and dies; an unclean election
-    loses what it had; then both settings are as before."""
+    loses what it had; then both settings are as before. record-scan is run meanwhile, and at the
+    end."""
     topic = "unclean-hour"
     admin.create_at(topic, [4, 1])
     last, behind = admin.up.nodes[4], admin.up.nodes[1]
@@ -206,6 +207,7 @@ def unclean_hour(admin: Administrator, clients: Clients) -> str:
     with clients.consumer(f"{topic}-before", topic, name="before") as member:
         read(member, 20)
     admin.configure(topic, min_insync_replicas=1, unclean_leader_election_enable="true")
+    clients.look()
     with fault(clients.run, "broker 4 acknowledges alone, then kill -9"):
         behind.freeze()
         until("broker 4 to be alone", lambda: _in_sync(admin, topic) == [4])

@@ -16,7 +16,7 @@ from attrs import define, field
 from confluent_kafka import Consumer, Producer
 
 from tests.kafka.everyday.waiting import until
-from traces.record import recorded
+from traces.record import meta, recorded
 
 QUIET: dict[str, Any] = {"log_level": 0}
 ROOT = Path(__file__).parents[3]
@@ -74,6 +74,16 @@ class Clients:
         """End the recording now: the cluster that the run is of does not stay."""
         told = scanned(self.run, self.bootstrap)
         assert not told, told
+
+    def look(self) -> None:
+        """A scan while the clients go on, for the settings that topics have now."""
+        told = scanned(self.run, self.bootstrap)
+        assert "not complete" in told, told
+
+    def note(self, **said: object) -> None:
+        """What the operator tells about the run, in its meta.json."""
+        self.run.mkdir(parents=True, exist_ok=True)
+        meta.write(self.run, {**meta.read(self.run), **said})
 
     @contextmanager
     def traffic(self, topic: str, rate: float = 25) -> Generator["Traffic"]:

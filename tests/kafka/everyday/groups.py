@@ -250,7 +250,7 @@ def _share(one: Any, two: Any, total: int, group: str, admin: Administrator, top
     until("all to be committed", all_committed)
 
 
-@operation("an application is rolled from the classic protocol to KIP-848")
+@operation("an application is rolled from the classic protocol to KIP-848", undecided="G3 G4")
 def rolled_to_kip848(admin: Administrator, clients: Clients) -> str:
     """Two classic members; one, then the other, stops and comes back with group.protocol=consumer,
     while records come in; then back again."""
@@ -302,7 +302,7 @@ def assignor_changed(admin: Administrator, clients: Clients) -> str:
     return f"range to roundrobin in {len(steps) - 1} bounces"
 
 
-@operation("a client that is not recorded, beside recorded ones")
+@operation("a client that is not recorded, beside recorded ones", undecided="G7")
 def unrecorded_client(admin: Administrator, clients: Clients) -> str:
     """A producer that nobody records writes into the topic, and a member that nobody records joins
     the group, reads and commits half of it, in both protocols."""

@@ -106,7 +106,7 @@ def _played(administrator: Administrator, runs: Path, one: Operation) -> Played:
         evidence = one.play(administrator, Clients(run, administrator.up.bootstrap))
     except Exception:
         failure = "FAILED " + traceback.format_exc()
-    ended = (run / "meta.json").exists() and "topics" in orjson.loads(
+    ended = meta.read(run).get("complete") is True  # it has had its scan
         (run / "meta.json").read_bytes()
     )
     scan = "" if ended else scanned(run, administrator.up.bootstrap)

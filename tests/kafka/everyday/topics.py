@@ -15,9 +15,13 @@ from tests.kafka.everyday.administrator import CONFIGS, Administrator
 from tests.kafka.everyday.catalogue import operation
 from tests.kafka.everyday.clients import Clients, ask, read, send
 from tests.kafka.everyday.waiting import until
+from traces.checks.catalogue import CHECKS
+
+#: Where a client does not tell which topic of a name it means, nothing of that topic is decided.
+UNTOLD = " ".join(CHECKS)
 
 
-@operation("topic deleted and made again")
+@operation("topic deleted and made again", undecided=UNTOLD)
 def topic_made_again(admin: Administrator, clients: Clients) -> str:
     """The clients go on: a producer that stays, groups of both protocols that come back."""
     topic = "topic-made-again"
@@ -41,7 +45,7 @@ def topic_made_again(admin: Administrator, clients: Clients) -> str:
     return f"the new topic ends at {[admin.watermarks(topic, n)[1] for n in range(2)]}"
 
 
-@operation("topic deleted and made again under clients that go on")
+@operation("topic deleted and made again under clients that go on", undecided=UNTOLD)
 def topic_made_again_under(admin: Administrator, clients: Clients) -> str:
     """As above; one consumer and one producer live on from the old topic to the new one."""
     topic = "topic-made-again-under"
@@ -150,7 +154,7 @@ def quotas(admin: Administrator, clients: Clients) -> str:
     read(member, 10)
     member.close()
     producer.close()
-    assert took[0] > 3, took
+    assert max(took) > 5, took
     return f"400 KB at 15 KB/s: sent in {took[0]:.0f} s, read in {took[1]:.0f} s"
 
 
@@ -257,7 +261,8 @@ def compaction(admin: Administrator, clients: Clients) -> str:
 
 @operation("cleanup.policy from delete to compact and back")
 def cleanup_policy_changed(admin: Administrator, clients: Clients) -> str:
-    """The topic is compacted for a while; at the end, when it is scanned, it is not."""
+    """The topic is compacted for a while, and record-scan is run; at the end it is not, and
+    record-scan is run again."""
     topic = "cleanup-policy-changed"
     admin.create(topic, segment_ms=300, min_cleanable_dirty_ratio=0.01)
     producer = clients.producer()
@@ -273,6 +278,7 @@ def cleanup_policy_changed(admin: Administrator, clients: Clients) -> str:
         return len(admin.contents(topic)) < 25
 
     until("the cleaner", cleaned)
+    clients.look()
     admin.configure(topic, cleanup_policy="delete")
     send(producer, topic, 7, 2000)
     count = len(admin.contents(topic))
@@ -348,7 +354,7 @@ def max_message_bytes(admin: Administrator, clients: Clients) -> str:
     return f"refused: {len(refused)} times {refused[0]}"
 
 
-@operation("a topic copied to another, headers and all")
+@operation("a topic copied to another, headers and all", undecided="L5")
 def mirrored(admin: Administrator, clients: Clients) -> str:
     """A client that is not recorded copies each record, as MirrorMaker 2 does, to east.mirrored;
     recorded groups read both."""
@@ -371,7 +377,7 @@ def mirrored(admin: Administrator, clients: Clients) -> str:
     return "20 records were copied, with their headers"
 
 
-@operation("two topics copied into each other")
+@operation("two topics copied into each other", undecided="L5")
 def mirrored_both_ways(admin: Administrator, clients: Clients) -> str:
     """Active-active: one consumer reads the topic and its mirror by one subscription."""
     topic, copy = "both-ways", "east.both-ways"
@@ -388,7 +394,7 @@ def mirrored_both_ways(admin: Administrator, clients: Clients) -> str:
     return "each record was read from both"
 
 
-@operation("a topic restored from a dump")
+@operation("a topic restored from a dump", undecided=UNTOLD)
 def restored(admin: Administrator, clients: Clients) -> str:
     """The topic is dumped, deleted, made again, and written anew by a tool that is not recorded:
     the same records with their headers, at other offsets."""
@@ -420,7 +426,8 @@ def restored(admin: Administrator, clients: Clients) -> str:
 
 @operation("records replayed into their own topic")
 def replayed(admin: Administrator, clients: Clients) -> str:
-    """A tool that is not recorded writes ten old records once more behind the others."""
+    """A tool that is not recorded writes ten old records once more behind the others, with their
+    headers. The operator tells it in meta.json: senders = some."""
     topic = "replayed"
     admin.create(topic)
     producer = clients.producer()
@@ -433,6 +440,7 @@ def replayed(admin: Administrator, clients: Clients) -> str:
     with clients.consumer(topic, topic) as member:
         read(member, 35)
     producer.close()
+    clients.note(senders="some")
     return "ten records are in the log twice"
 
 

@@ -45,7 +45,7 @@ def close(producer: Any) -> None:
         producer.close()
 
 
-@operation("a transaction aborted by an operator")
+@operation("a transaction aborted by an operator", undecided="L3 L4 C1 C3 G6 G8 G10")
 def aborted_by_operator(admin: Administrator, clients: Clients) -> str:
     """A producer hangs in a transaction; kafka-transactions abort --start-offset writes the
     marker; the producer goes on, ends, and starts again. A read_committed group reads."""
@@ -81,7 +81,10 @@ def aborted_by_operator(admin: Administrator, clients: Clients) -> str:
     return f"the marker was written; the producer's commit: {told}"
 
 
-@operation("a transaction aborted by an operator, whose producer commits all the same")
+@operation(
+    "a transaction aborted by an operator, whose producer commits all the same",
+    undecided="L3 L4 C1 C3 G6 G8 G10",
+)
 def aborted_and_committed(admin: Administrator, clients: Clients) -> str:
     """As above, but the coordinator knows nothing of the marker: with a transaction that goes on
     in another partition, the producer's commit may succeed."""
