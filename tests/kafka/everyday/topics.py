@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.kafka.everyday.catalogue import operation
 from tests.kafka.everyday.clients import Clients, ask, read, send
 from tests.kafka.everyday.waiting import until
 from traces.checks.catalogue import CHECKS
+from traces.record import recorded
 
 #: Where a client does not tell which topic of a name it means, nothing of that topic is decided.
 UNTOLD = " ".join(CHECKS)
@@ -104,16 +106,13 @@ def _known(client: Any, topic: str) -> int:
 def partitioner_changed(admin: Administrator, clients: Clients) -> str:
     """A producer hashes with consistent_random; its next incarnation with murmur2_random; the one
     after that is kafka-python, under the same name."""
-    import kafka
-
-    from traces.record import recorded
-
     topic = "partitioner-changed"
     admin.create(topic, 6)
     for number, partitioner in enumerate(("consistent_random", "murmur2_random", "fnv1a_random")):
         producer = clients.producer(partitioner=partitioner)
         send(producer, topic, 14, 14 * number)
         producer.close()
+    kafka: Any = import_module("kafka")
     plain = kafka.KafkaProducer(bootstrap_servers=clients.bootstrap.split(","), acks="all")
     producer = recorded(plain, clients.run, name="p")
     for number in range(42, 56):

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from attrs import define, field
 
-from refimpl.storage import coordinator_records as kafka
+from refimpl.records import coordinators as kafka
 from traces.record.aborts import ABORTS, ended, ended_by_others
 from traces.record.scan import Library
 

@@ -9,7 +9,7 @@ import pytest
 from attrs import define, field
 
 from refimpl.java_hash import string_hash
-from refimpl.storage import coordinator_records as kafka
+from refimpl.records import coordinators as kafka
 from traces.record.committers import (
     GONE,
     commits_of_others,
