@@ -193,7 +193,12 @@ def min_insync_changed(admin: Administrator, clients: Clients) -> str:
     return f"{len(traffic.acknowledged)} acknowledged"
 
 
-@operation("unclean election on for an hour, with one", alone=True)
+@operation(
+    "unclean election on for an hour, with one",
+    alone=True,
+    allowed="L1 L3 L4 L9 L15 C1 P1",
+    undecided="L1 L3 L4 L9 L15 C1 C3 G6 G8 G10 P1",
+)
 def unclean_hour(admin: Administrator, clients: Clients) -> str:
     """For a while unclean.leader.election.enable=true and min.insync.replicas=1. A replica is
     frozen until it leaves the ISR; the other acknowledges alone, and dies; an unclean election

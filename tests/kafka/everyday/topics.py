@@ -75,7 +75,7 @@ def topic_made_again_under(admin: Administrator, clients: Clients) -> str:
     return f"the consumer read {got} of the new topic"
 
 
-@operation("partitions added")
+@operation("partitions added", undecided="P6")
 def partitions_added(admin: Administrator, clients: Clients) -> str:
     """3 partitions become 6 while a producer hashes keys, and a group reads."""
     topic = "partitions-added"
@@ -258,7 +258,7 @@ def compaction(admin: Administrator, clients: Clients) -> str:
     return f"{count} of {got[-1].offset() + 1} records were left"
 
 
-@operation("cleanup.policy from delete to compact and back")
+@operation("cleanup.policy from delete to compact and back", undecided="C1 C3 G6 G8 L3 L4")
 def cleanup_policy_changed(admin: Administrator, clients: Clients) -> str:
     """The topic is compacted for a while, and record-scan is run; at the end it is not, and
     record-scan is run again."""
@@ -423,7 +423,7 @@ def restored(admin: Administrator, clients: Clients) -> str:
     return "15 of 20 records came back, five offsets lower"
 
 
-@operation("records replayed into their own topic")
+@operation("records replayed into their own topic", undecided="L2")
 def replayed(admin: Administrator, clients: Clients) -> str:
     """A tool that is not recorded writes ten old records once more behind the others, with their
     headers. The operator tells it in meta.json: senders = some."""
