@@ -4,9 +4,11 @@ Between two calls that tell one id there was one topic. So it is enough to ask w
 uses a topic, and when it leaves; a run's other clients and its final scan ask as well.
 """
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock, Thread
 from typing import Any
+from uuid import UUID
 
 from traces.record.process import Process, now
 
@@ -55,5 +57,12 @@ class TopicIds:
 
 
 def known(ids: Mapping[str, Any]) -> dict[str, str]:
-    """The ids that are some, as text."""
-    return {topic: str(id) for topic, id in ids.items() if id is not None and str(id) != NO_ID}
+    """The ids that are some, as Kafka writes them, whichever way a library does."""
+    texts = {topic: _text(id) for topic, id in ids.items() if id is not None}
+    return {topic: text for topic, text in texts.items() if text != NO_ID}
+
+
+def _text(id: Any) -> str:
+    if not isinstance(id, UUID):
+        return str(id)
+    return urlsafe_b64encode(id.bytes).rstrip(b"=").decode()

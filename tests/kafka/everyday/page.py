@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.kafka.everyday.operations import OPERATIONS
 from tests.kafka.everyday.playing import Played
 
 MANY = 12
@@ -52,9 +53,12 @@ traces; what it finds it says in `meta.json`, where you may say it as well.
 
 
 def page(played: Iterable[Played]) -> str:
-    """The whole page."""
-    rows = "".join(_row(one) for one in sorted(played, key=lambda one: one.operation.title))
-    return HEAD + rows + TAIL
+    """The whole page; rows of what was not played now stay as they are."""
+    now = {one.operation.title: _row(one) for one in played}
+    before = PAGE.read_text("utf-8") if PAGE.exists() else ""
+    kept = {row.split(" | ")[0].removeprefix("| "): row + "\n" for row in before.splitlines()}
+    titles = sorted(one.title for one in OPERATIONS.values())
+    return HEAD + "".join(now.get(title) or kept.get(title, "") for title in titles) + TAIL
 
 
 def _row(one: Played) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from threading import Event
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -85,3 +86,10 @@ def test_only_what_is_an_id_is_one() -> None:
 def test_without_the_address_of_a_cluster_nobody_is_asked() -> None:
     assert asking({"acks": "all"}) is None
     assert asking({"bootstrap.servers": "nowhere:1"}) is not None
+
+
+def test_an_id_is_written_as_kafka_writes_it_whichever_library_tells_it() -> None:
+    """kafka-python tells a UUID; as text that is another id than confluent-kafka's."""
+    id = UUID("7fce9f52-a4e0-4350-919e-d31919c25e22")
+    assert known({"t": id, "u": UUID(int=0), "v": None}) == {"t": "f86fUqTgQ1CRntMZGcJeIg"}
+    assert known({"t": "f86fUqTgQ1CRntMZGcJeIg"}) == known({"t": id})
