@@ -63,6 +63,9 @@ def known(ids: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(id: Any) -> str:
-    if not isinstance(id, UUID):
-        return str(id)
-    return urlsafe_b64encode(id.bytes).rstrip(b"=").decode()
+    """Base64 as in Java's Uuid; librdkafka writes / and + for its _ and -, kafka-python a UUID."""
+    text = urlsafe_b64encode(id.bytes).decode() if isinstance(id, UUID) else str(id)
+    return text.translate(_OF_JAVA).rstrip("=")
+
+
+_OF_JAVA = str.maketrans("/+", "_-")

@@ -93,3 +93,5 @@ def test_an_id_is_written_as_kafka_writes_it_whichever_library_tells_it() -> Non
     id = UUID("7fce9f52-a4e0-4350-919e-d31919c25e22")
     assert known({"t": id, "u": UUID(int=0), "v": None}) == {"t": "f86fUqTgQ1CRntMZGcJeIg"}
     assert known({"t": "f86fUqTgQ1CRntMZGcJeIg"}) == known({"t": id})
+    other = UUID("2b080ab6-ebf2-4428-970d-51e687ff05ae")
+    assert known({"t": "KwgKtuvyRCiXDVHmh/8Frg"}) == known({"t": other})
