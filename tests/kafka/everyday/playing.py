@@ -17,6 +17,7 @@ from tests.kafka.everyday.administrator import Administrator
 from tests.kafka.everyday.catalogue import Operation
 from tests.kafka.everyday.clients import Clients, python, scanned
 from tests.kafka.judge import Judge
+from traces.record import meta
 
 #: Nodes 3 and 4 are one rack: it can be lost while two controllers of three go on.
 RACKS = {1: "a", 2: "b", 3: "c", 4: "c"}
@@ -107,8 +108,6 @@ def _played(administrator: Administrator, runs: Path, one: Operation) -> Played:
     except Exception:
         failure = "FAILED " + traceback.format_exc()
     ended = meta.read(run).get("complete") is True  # it has had its scan
-        (run / "meta.json").read_bytes()
-    )
     scan = "" if ended else scanned(run, administrator.up.bootstrap)
     return Played(one, run, evidence, failure, time.monotonic() - began, scan, {})
 
