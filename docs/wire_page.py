@@ -186,8 +186,8 @@ well, which go by pipes now.
 `make test-suites` runs the test suites of other clients on ours and on Kafka 4.3.1, with the same \
 settings: no test that passes on Kafka may fail here without a reason of the \
 [catalogue](../tests/suites/catalogue.py). What became of each test is \
-[kept](../tests/suites/results.json), and `make test` holds the table to it. What fails on both \
-wants a login, a controller or brokers that the suite starts itself.
+[kept](../tests/suites/results.json), and `make test` holds the table to it. Tests that fail \
+on both systems need authentication, a controller, or brokers started by the suite.
 
 | suite | version | tests | pass on Kafka | of these here | of the rest |
 |---|---|---|---|---|---|

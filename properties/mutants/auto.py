@@ -75,7 +75,7 @@ class Job:
 
 @frozen
 class Runners:
-    """Who runs which function: what else cannot find a mutant of it."""
+    """The gates that execute each function; other gates cannot kill its mutants."""
 
     suite: Suite | None = None
     simulated: Mapping[str, Collection[str]] = field(factory=dict[str, Collection[str]])

@@ -243,10 +243,9 @@ def _head(matrix: Matrix) -> Iterator[str]:
     yield "Written by `highwater mutants --update`; the figures are held by `highwater mutants`."
     yield ""
     yield (
-        f"{killed} of {len(matrix.machines)} mutants of the machines are killed, and "
-        f"{caught} of {len(matrix.guards)} guards of the specs are missed when they are dropped: "
-        "another verdict tells, or the machines, which refuse what such a spec allows. "
-        "What survives is listed with the reason why nothing can tell it from the original."
+        f"{killed} of {len(matrix.machines)} mutants of the machines are killed. Dropping a guard "
+        f"is detected for {caught} of {len(matrix.guards)} guards of the specs, by a changed "
+        "verdict or by conformance. Survivors are listed with the reason why they equal the original."
     )
     yield ""
 

@@ -324,10 +324,10 @@ class Replica:
     def become_follower(self, decision: LeaderAndIsr) -> None:
         """Follow, if told to by a newer epoch; after a restart also by our own.
 
-        What to cut, the first fetch tells. A reign of ours in which nothing was written leaves no
-        epoch behind: no record bears it, so it says nothing about our log. But where everything was
-        deleted the epoch stays. It is all that is left for the leader to compare, and one that was
-        elected uncleanly may have written other records before the end of ours.
+        The first fetch decides where to truncate. Our own epoch entry is dropped if we wrote no
+        record in it. It stays if the log is empty because everything was deleted: the leader then
+        has only this entry to compare, and a leader that was elected uncleanly may have written
+        other records before our end.
         """
         if decision.leader is None or decision.leader == self.id:
             raise errors.NotItsRole(self.id, "follow", decision.leader_epoch, decision.leader)
