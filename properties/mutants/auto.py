@@ -20,14 +20,19 @@ from properties.mutants.suite import Suite, closure, functions_in, learned
 from properties.tla import InputError
 from properties.tla.specs import CHECKOUT
 
-MACHINES, GROUPS, NODE = "refimpl.machines", "refimpl.groups", "refimpl.broker"
+MACHINES, COORDINATOR, GROUPS = "refimpl.machines", "refimpl.coordinator", "refimpl.groups"
+CONTROLLER, NODE = "refimpl.controller", "refimpl.broker"
+REPLICA = "refimpl.storage.replica"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 #: The tests that look at a package directly: the machines' own, guard by guard, without spec and
 #: binding; the node's, one node or controller at a time, without the simulator.
 TESTS = {
     MACHINES: ("tests/refimpl/machines",),
+    COORDINATOR: ("tests/refimpl/coordinator", "tests/refimpl/groups"),
     GROUPS: ("tests/refimpl/groups",),
+    CONTROLLER: ("tests/refimpl/controller",),
     NODE: ("tests/refimpl/broker", "tests/refimpl/controller"),
+    REPLICA: ("tests/refimpl/storage/replica", "tests/refimpl/broker"),
 }
 _CONFORMS: Mapping[str, Gate] = {
     "first states": methods.by_first_states,
@@ -42,8 +47,11 @@ _SIMULATES: Mapping[str, Gate] = {
 #: The gates in the order in which they are asked, after the tests.
 GATES: dict[str, Mapping[str, Gate]] = {
     MACHINES: _CONFORMS,
+    COORDINATOR: _CONFORMS,
     GROUPS: _CONFORMS,
+    CONTROLLER: _SIMULATES,
     NODE: _SIMULATES,
+    REPLICA: _SIMULATES,
 }
 _SIMULATOR = CHECKOUT / "chaos" / "campaign.py"
 _MUTANTS = tuple(f"properties/mutants/{name}.py" for name in ("edits", "generated", "methods"))
@@ -127,8 +135,9 @@ def jobs(wanted: Sequence[str] = ()) -> list[Job]:
         mutants = generated(module_of(file))
         found += [Job(mutant, names, GATES[_package(mutant.function)]) for mutant in mutants]
     found += [
-        Job(mutant, (), GATES[NODE])
-        for file in _node()
+        Job(mutant, (), GATES[room])
+        for room in (CONTROLLER, NODE, REPLICA)
+        for file in _files(room)
         if _may_have(file, wanted)
         for mutant in generated(file)
     ]
@@ -155,10 +164,10 @@ def sampled(todo: Sequence[Job], most: int, seed: int) -> list[Job]:
     return drawn
 
 
-def _node() -> Iterator[str]:
-    """The files of the node: a package, or none yet."""
-    folder = CHECKOUT / NODE.replace(".", "/")
-    return (one.name for one in walk_packages([str(folder)], f"{NODE}.") if not one.ispkg)
+def _files(room: str) -> Iterator[str]:
+    """The modules of a room of the node."""
+    folder = CHECKOUT / room.replace(".", "/")
+    return (one.name for one in walk_packages([str(folder)], f"{room}.") if not one.ispkg)
 
 
 def _package(function: str) -> str:

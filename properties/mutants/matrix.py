@@ -245,7 +245,8 @@ def _head(matrix: Matrix) -> Iterator[str]:
     yield (
         f"{killed} of {len(matrix.machines)} mutants of the machines are killed. Dropping a guard "
         f"is detected for {caught} of {len(matrix.guards)} guards of the specs, by a changed "
-        "verdict or by conformance. Survivors are listed with the reason why they equal the original."
+        "verdict or by conformance. "
+        "Survivors are listed with the reason why they equal the original."
     )
     yield ""
 
