@@ -13,53 +13,53 @@ def _broker(name: str) -> Any:
 
 @frozen(kw_only=True)
 class BrokerConfig:
-    """Times are in milliseconds."""
+    """The settings of a broker; times are in milliseconds."""
 
-    #: A follower that was not at the leader's log end for so long leaves the ISR
+    # : A follower that was not at the leader's log end for so long leaves the ISR
     replica_lag_time_max_ms: int = _broker("replica.lag.time.max.ms")
-    #: How long a leader may hold a follower's fetch when there is nothing new
+    # : The time for which a leader may hold a follower's fetch without new records
     replica_fetch_wait_max_ms: int = _broker("replica.fetch.wait.max.ms")
-    #: How long a follower leaves a partition alone whose fetch was refused
+    # : The time for which a follower does not fetch a partition after a refusal
     replica_fetch_backoff_ms: int = _broker("replica.fetch.backoff.ms")
-    #: After which a follower no longer waits for an answer
+    # : The time after which a follower no longer waits for an answer
     replica_socket_timeout_ms: int = _broker("replica.socket.timeout.ms")
     #: For each partition of a follower's fetch, in the unit of its log
     replica_fetch_max_bytes: int = _broker("replica.fetch.max.bytes")
     #: For a whole answer to a follower
     replica_fetch_response_max_bytes: int = _broker("replica.fetch.response.max.bytes")
-    #: How much there must be for an answer before its time
+    # : The size of an answer that does not wait for its time
     replica_fetch_min_bytes: int = _broker("replica.fetch.min.bytes")
-    #: How much there is at most in an answer to a consumer, whatever it asks for
+    # : The largest size of an answer to a consumer, whatever it asks for
     fetch_max_bytes: int = _broker("fetch.max.bytes")
-    #: How often the high watermarks are written down
+    # : The interval of checkpoints of the high watermarks
     replica_high_watermark_checkpoint_interval_ms: int = _broker(
         "replica.high.watermark.checkpoint.interval.ms"
     )
-    #: How often logs are flushed; Kafka's default leaves it to the operating system
+    # : The interval of flushes; Kafka's default leaves them to the operating system
     log_flush_interval_ms: int = _broker("log.flush.scheduler.interval.ms")
-    #: How often retention is looked after
+    # : The interval of retention checks
     log_retention_check_interval_ms: int = _broker("log.retention.check.interval.ms")
-    #: Whether logs are compacted
+    # : True if logs are compacted
     log_cleaner_enable: bool = _broker("log.cleaner.enable")
-    #: How long the cleaner waits until it looks again for something to compact
+    # : The wait of the cleaner when no log needs compaction
     log_cleaner_backoff_ms: int = _broker("log.cleaner.backoff.ms")
-    #: How often producers are forgotten that were silent for producer.id.expiration.ms
+    # : The interval of removing producers that were silent for producer.id.expiration.ms
     producer_id_expiration_check_interval_ms: int = _broker(
         "producer.id.expiration.check.interval.ms"
     )
-    #: How often the controller hears of the broker, and is asked again if it does not answer
+    # : The interval of heartbeats to the controller, and of repeated requests to it
     broker_heartbeat_interval_ms: int = _broker("broker.heartbeat.interval.ms")
-    #: What sends consumers to followers: None, or the one of `replica_selector`
+    # : The selector of the replica that a consumer reads: None, or the one of `replica_selector`
     replica_selector_class: str | None = _broker("replica.selector.class")
-    #: How many fetch sessions are kept
+    # : The number of fetch sessions that are kept
     fetch_session_slots: int = _broker("max.incremental.fetch.session.cache.slots")
 
-    #: Over how many windows a client's rate is, and how long each of them is
+    # : The number of windows of a client's rate, and the length of each
     quota_window_num: int = _broker("quota.window.num")
     quota_window_size_seconds: int = _broker("quota.window.size.seconds")
 
     @classmethod
     def of(cls, configs: Configs) -> "BrokerConfig":
-        """What these configurations say."""
+        """The settings of a broker with these configurations."""
         names = {one.name: one.metadata.get("broker") for one in fields_dict(cls).values()}
         return cls(**{ours: configs[name] for ours, name in names.items() if name})

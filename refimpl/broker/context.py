@@ -1,4 +1,4 @@
-"""What the parts of a node share: who they are, their partitions, and where outputs go."""
+"""The state that the parts of a node share: its identity, its partitions, and its outputs."""
 
 from typing import Any
 
@@ -25,23 +25,25 @@ class Context:
     #: Counts the processes of this broker
     incarnation_id: int
     partitions: dict[TopicPartition, Partition] = field(factory=dict[TopicPartition, Partition])
-    #: Partitions whose log failed, and why; they stay so until the process starts again
+    # : Partitions whose log failed, and the reason; they stay so until the process starts again
     offline: dict[TopicPartition, str] = field(factory=dict[TopicPartition, str])
-    #: Whether a log has failed since anybody looked
+    # : True if a log has failed since the last check
     storage_failed: bool = False
-    #: What the controller calls this process; -1 until it is registered
+    # : The broker epoch of this process; -1 until it is registered
     broker_epoch: int = -1
-    #: Who is controller, as far as we know
+    # : The controller, as far as we know
     controller: int = CONTROLLER
     outputs: list[Any] = field(factory=list[Any])
     requests: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Number our requests unlike those of earlier processes; 31 bits fit on the wire."""
+        """Choose request numbers that differ from those of earlier processes; 31 bits fit on the
+        wire.
+        """
         self.requests = (self.incarnation_id % 2048) << _PROCESS_BITS
 
     def partition(self, name: TopicPartition) -> Partition:
-        """The partition of this name; raises a refusal if it is not here, or is offline."""
+        """The partition of this name; raises a refusal if it does not exist here, or is offline."""
         partition = self.partitions.get(name)
         if partition is not None:
             return partition
@@ -50,17 +52,17 @@ class Context:
         raise UnknownTopicOrPartition(self.id, name)
 
     def refused(self, what: str, refusal: Refusal) -> None:
-        """Something was refused; where it was for a disk that failed, that is looked after next."""
+        """Report a refusal; one by a failed disk is handled after this input."""
         self.outputs.append(Refused(what, refusal.kafka_error))
         if isinstance(refusal, StorageOffline):
             self.storage_failed = True
 
     def is_ours(self, response: Response) -> bool:
-        """Whether a response answers this process, and not one before it."""
+        """True if a response answers this process, not an earlier one."""
         return response.correlation_id >> _PROCESS_BITS == self.requests >> _PROCESS_BITS
 
     def request(self, target: int, body: Any) -> int:
-        """Send a request, if there is somebody to send it to; answers its correlation id."""
+        """Send a request, if the target is known; return its correlation id."""
         self.requests += 1
         if target >= 0:
             self.outputs.append(named(Request, (self.id, target, self.requests, body)))

@@ -50,14 +50,14 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """The offset below which every record is committed."""
         return self.partition.replica.high_watermark
 
     def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
         """Append records as one batch, if this replica leads.
 
-        As in Kafka, an ISR below min.insync.replicas keeps records from being committed, and not
-        from being written.
+        As in Kafka, records are written even if the ISR is below min.insync.replicas; they are only
+        not committed.
         """
         partition = self.partition
         batch = partition.log.keyed_batch(records, now)
@@ -69,7 +69,7 @@ class PartitionLog:
         return appended.last_offset
 
     def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """Records from an offset on, and the offset to go on from."""
+        """Records from an offset on, and the offset of the next read."""
         log = self.partition.log
         return log.keyed_records(offset, log.slice(offset, size))
 
@@ -82,7 +82,7 @@ class Coordinators(Generic[S]):
     topic: str
     #: The name of these coordinators in observations
     owner: str
-    #: Makes the coordinator of a partition that this broker was elected for
+    # : Makes the coordinator of a partition that this broker was elected for
     new: Callable[[int, PartitionLog], Coordinator[S]]
     #: Called after an append: followers may fetch, and a leader alone in the ISR commits
     appended: Callable[[int, Partition], None]
@@ -91,13 +91,13 @@ class Coordinators(Generic[S]):
     by_partition: dict[int, Coordinator[S]] = field(factory=dict[int, Coordinator[S]])
     _requests: dict[int, Request] = field(factory=dict[int, Request])
     _tokens: int = 0
-    #: When each timer is due, and all that were ever set, in order
+    # : The due time of each timer, and all timers in the order in which they were set
     _due: dict[tuple[int, TimerKey], int] = field(factory=dict[tuple[int, TimerKey], int])
     _heap: list[tuple[int, int, int, TimerKey]] = field(
         factory=list[tuple[int, int, int, TimerKey]]
     )
     _count: int = 0
-    #: When the node's timer comes next
+    # : The time of the node's next timer
     _armed_at: int | None = None
 
     # The role of this broker
@@ -134,7 +134,7 @@ class Coordinators(Generic[S]):
         self.context.outputs.append(CoordinatorUnloaded(partition.name))
 
     def committed(self, now: int, partition: Partition) -> None:
-        """The high watermark of a partition has moved."""
+        """Take a partition's new high watermark."""
         number = partition.name.partition
         outputs = self.by_partition[number].committed(partition.replica.high_watermark)
         self._carry_out(now, number, outputs)
@@ -142,7 +142,7 @@ class Coordinators(Generic[S]):
     # Operations
 
     def handle(self, now: int, number: int, request: Request) -> None:
-        """Let the coordinator of a partition answer a request; it must be here."""
+        """Let the coordinator of a partition answer a request; the caller knows that it is here."""
         self._tokens += 1
         self._requests[self._tokens] = request
         coordinator = self.by_partition[number]
@@ -158,10 +158,10 @@ class Coordinators(Generic[S]):
     # Timers
 
     def expire(self, now: int) -> int | None:
-        """Fire the timers that are due; answers when to come again.
+        """Fire the timers that are due; return the time of the next call.
 
-        A timer of the node that comes before it is due was superseded by an earlier one, and sets
-        none: each that did would go on beside the others.
+        A timer of the node that comes too early was superseded by an earlier one. It sets no
+        further timer: otherwise each of them would go on beside the others.
         """
         if self._armed_at is None or now < self._armed_at:
             return None
@@ -211,7 +211,9 @@ class Coordinators(Generic[S]):
 
 @define(eq=False)
 class _Appending:
-    """A coordinator may append within it; on exit the append is observed, and followers wake."""
+    """A context in which a coordinator may append; on exit the append is observed, and followers
+    wake.
+    """
 
     here: Coordinators[Any]
     now: int

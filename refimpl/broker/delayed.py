@@ -1,7 +1,7 @@
-"""Requests that wait: what Kafka calls the purgatory.
+"""Requests that wait: Kafka's purgatory.
 
-A delayed operation is completed once: by what it waits for, by its time-out, or by a change of
-role that makes it pointless.
+A delayed operation is completed once: by the event that it waits for, by its timeout, or by a
+change of role that makes it pointless.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,11 @@ from refimpl.messages.broker import (
 )
 
 PURGE_INTERVAL = 1000
-"""So many operations are added before completed ones are looked for, as Kafka does by default:
-producer.purgatory.purge.interval.requests."""
+"""The number of operations that are added before completed ones are removed, by Kafka's default of
+producer.purgatory.purge.interval.requests.
+"""
 ANSWERED = Request(-1, -1, 0, None)
-"""Stands for a request of which nothing is needed any more, its records least of all."""
+"""Replaces a completed request, so that its records are freed."""
 
 
 @define(eq=False)
@@ -37,8 +38,9 @@ class DelayedProduce:
 
 @define(eq=False)
 class WaitingBatch:
-    """One batch of a delayed produce: committed when the high watermark is above its last
-    offset."""
+    """One batch of a delayed produce; it is committed once the high watermark is above its last
+    offset.
+    """
 
     appended: Appended
     batch: Batch
@@ -47,7 +49,7 @@ class WaitingBatch:
 
 @define(eq=False)
 class DelayedDelete:
-    """A DeleteRecords request, until all replicas have deleted, or one of us cannot know."""
+    """A DeleteRecords request, until each partition is deleted at all replicas or refused."""
 
     request: Request
     missing: int
@@ -57,30 +59,30 @@ class DelayedDelete:
 
     @property
     def completed(self) -> bool:
-        """Whether it is answered."""
+        """True if every partition has a result."""
         return len(self.results) == self.missing
 
 
 Deadline: TypeAlias = tuple[int, int, Callable[[Any], None], Any]
-"""When, a number that settles ties, how, and what."""
+"""A time, a number that settles ties, the function to call, and its argument."""
 
 
 @define(eq=False)
 class Deadlines:
     """Delayed operations by the time at which they end.
 
-    Most are completed long before that: they are taken out when they may be half of all, so that
-    30 s of acknowledged requests are not kept.
+    Most are completed long before. They are removed when they may be half of all, so that 30 s of
+    acknowledged requests are not kept.
     """
 
     heap: list[Deadline] = field(factory=list[Deadline])
     count: int = 0
     armed_at: int | None = None
-    #: How many there may be before the next purge
+    # : The size at which the next purge takes place
     most: int = PURGE_INTERVAL
 
     def add(self, at_ms: int, expire: Callable[[Any], None], delayed: Any) -> bool:
-        """Have this expired at this time; answers whether a timer has to be set for it."""
+        """Add an operation that expires at this time; True if a timer has to be set for it."""
         self.count += 1
         if len(self.heap) >= self.most:
             self._purge()
@@ -91,13 +93,13 @@ class Deadlines:
         return True
 
     def _purge(self) -> None:
-        """Take out what is completed. A timer that was set for it finds nothing to do."""
+        """Remove completed operations. A timer that was set for one finds nothing to do."""
         self.heap[:] = [one for one in self.heap if not one[3].completed]
         heapify(self.heap)
         self.most = max(PURGE_INTERVAL, 2 * len(self.heap))
 
     def expire(self, now: int) -> int | None:
-        """Expire what is due; answers when to come again, unless a timer is set for that."""
+        """Expire due operations; return the time of the next one, unless a timer is set for it."""
         if self.armed_at is not None and now < self.armed_at:
             return None
         heap = self.heap

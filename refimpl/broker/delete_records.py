@@ -1,4 +1,4 @@
-"""DeleteRecords: move the log start, and answer when all replicas have (KIP-107)."""
+"""DeleteRecords: advance the log start, and answer once all replicas have (KIP-107)."""
 
 from attrs import define
 
@@ -28,9 +28,11 @@ class Deletes:
     metadata: ClusterMetadata
 
     def delete(self, request: Request) -> tuple[list[Partition], DelayedDelete]:
-        """Delete at the leader; answers whose log start has moved, and what may have to wait."""
+        """Delete at the leader; return the partitions whose log start moved, and the delayed
+        request.
+        """
         body: DeleteRecordsRequest = request.body
-        asked = dict(body.partitions)  # of a partition that is named twice the last
+        asked = dict(body.partitions)  # if a partition is named twice, the last one counts
         delayed = DelayedDelete(request, len(asked))
         moved: list[Partition] = []
         for name, offset in asked.items():
@@ -60,7 +62,7 @@ class Deletes:
         return wanted
 
     def check(self, partition: Partition) -> None:
-        """Some replica's log may start later now: answer whom that serves."""
+        """Answer the requests that a later log start of some replica completes."""
         if partition.waiting_deletes:
             low = self._low_watermark(partition)
             waiting, partition.waiting_deletes = partition.waiting_deletes, []
@@ -73,7 +75,7 @@ class Deletes:
                     partition.waiting_deletes.append((wanted, delayed))
 
     def _low_watermark(self, partition: Partition) -> int:
-        """Where the log starts at the replica that has deleted least, of those that run."""
+        """The least log start offset among the replicas that run."""
         known, brokers = self.metadata.partitions.get(partition.name), self.metadata.brokers
         start, starts = partition.log.start, partition.log_starts
         for replica in known.replicas if known else ():
@@ -83,14 +85,16 @@ class Deletes:
         return start
 
     def give_up(self, partition: Partition, error: str = NotLeader.kafka_error) -> None:
-        """Who no longer leads does not hear of the others."""
+        """Refuse waiting requests: a broker that no longer leads learns nothing of other
+        replicas.
+        """
         waiting, partition.waiting_deletes = partition.waiting_deletes, []
         for _, delayed in waiting:
             if not delayed.completed:
                 self._refuse(delayed, partition.name, error)
 
     def expire(self, delayed: DelayedDelete) -> None:
-        """The time-out is over; the leader has deleted."""
+        """Answer after the timeout; the leader has deleted, other replicas may not have."""
         if delayed.completed:
             return
         for name, _ in delayed.request.body.partitions:

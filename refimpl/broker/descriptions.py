@@ -1,4 +1,4 @@
-"""What a broker tells of its own logs: who writes to them, and how large they are."""
+"""A broker's descriptions of its own logs: their producers and their sizes."""
 
 from collections.abc import Iterable, Mapping
 
@@ -28,7 +28,7 @@ class Descriptions:
     context: Context
 
     def producers(self, request: Request) -> None:
-        """DescribeProducers: only the leader knows of all of them (KIP-664)."""
+        """DescribeProducers: only the leader knows all producers (KIP-664)."""
         body: DescribeProducersRequest = request.body
         found = tuple(map(self._producers_of, body.partitions))
         self.context.respond(request, DescribeProducersResponse(found))
@@ -42,7 +42,7 @@ class Descriptions:
         return DescribedProducers(name, None, _active(partition.log.producers.producers))
 
     def log_dirs(self, request: Request) -> None:
-        """DescribeLogDirs: what lies here, of the partitions that are asked for (KIP-113)."""
+        """DescribeLogDirs: the logs of these partitions that are here (KIP-113)."""
         body: DescribeLogDirsRequest = request.body
         here = self.context.partitions
         names: Iterable[TopicPartition] = here if body.partitions is None else body.partitions

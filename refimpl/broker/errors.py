@@ -1,4 +1,4 @@
-"""What a node refuses, guard by guard, where no machine or log does."""
+"""Refusals of a node, one for each guard that is in no machine or log."""
 
 from attrs import frozen
 
@@ -29,7 +29,7 @@ class PartitionOffline(Refusal):
 
 @frozen
 class InvalidRequiredAcks(Refusal):
-    """Neither 0, nor 1, nor all."""
+    """The acks of a Produce request are neither 0, nor 1, nor -1 (all)."""
 
     kafka_error = "INVALID_REQUIRED_ACKS"
     says = "acks={acks}, expected -1, 0 or 1"
@@ -38,7 +38,7 @@ class InvalidRequiredAcks(Refusal):
 
 @frozen
 class OutsideCommitted(Refusal):
-    """Only what is committed can be deleted (KIP-107)."""
+    """Only committed records can be deleted (KIP-107)."""
 
     kafka_error = "OFFSET_OUT_OF_RANGE"
     says = "delete up to {offset}, where the high watermark is {high_watermark}"
@@ -48,7 +48,7 @@ class OutsideCommitted(Refusal):
 
 @frozen
 class OffsetNotAvailable(Refusal):
-    """A new leader does not know yet how much is committed (KIP-207)."""
+    """A new leader does not know the high watermark yet (KIP-207)."""
 
     kafka_error = "OFFSET_NOT_AVAILABLE"
     says = "high watermark {high_watermark} of {partition} is below its epoch's start {epoch_start}"
@@ -59,7 +59,7 @@ class OffsetNotAvailable(Refusal):
 
 @frozen
 class PolicyViolation(Refusal):
-    """The topic's cleanup.policy does not let records be deleted."""
+    """The topic's cleanup.policy does not allow records to be deleted."""
 
     kafka_error = "POLICY_VIOLATION"
     says = "cleanup.policy of {partition} does not have delete"
@@ -68,7 +68,7 @@ class PolicyViolation(Refusal):
 
 @frozen
 class NotLeader(Refusal):
-    """The request is for the leader."""
+    """The request is for the leader, and this replica is not."""
 
     kafka_error = "NOT_LEADER_OR_FOLLOWER"
     says = "broker {broker} does not lead {partition}"
@@ -78,7 +78,7 @@ class NotLeader(Refusal):
 
 @frozen
 class FetchSessionIdNotFound(Refusal):
-    """The fetch session is not known, or no longer (KIP-227)."""
+    """The fetch session is unknown, or was removed (KIP-227)."""
 
     kafka_error = "FETCH_SESSION_ID_NOT_FOUND"
     says = "there is no fetch session {session}"
@@ -87,8 +87,7 @@ class FetchSessionIdNotFound(Refusal):
 
 @frozen
 class InvalidFetchSessionEpoch(Refusal):
-    """Not the request of the fetch session that comes next: overtaken, or there for the second
-    time (KIP-227)."""
+    """Not the fetch session's next request: it was overtaken, or is a second copy (KIP-227)."""
 
     kafka_error = "INVALID_FETCH_SESSION_EPOCH"
     says = "request {asked} of fetch session {session}, where {here} comes next"

@@ -1,7 +1,7 @@
-"""Fetch: give followers and consumers what they may have, or let them wait for it.
+"""Fetch: give followers and consumers the records that they may have, or let them wait.
 
-A follower's request says two things: how far its log reaches, which is heard at once, and that it
-wants more, which may have to wait (KIP-227, KIP-320, KIP-595).
+A follower's request does two things: it reports the follower's log end offset, which counts at
+once, and it asks for records, which may have to wait (KIP-227, KIP-320, KIP-595).
 """
 
 from collections.abc import Callable
@@ -31,7 +31,9 @@ from refimpl.messages.observations import FetchAnswered, FetchHeard, RecordsRead
 from refimpl.named import named
 
 Heard = Callable[[int, Partition, int, int, int], None]
-"""What is done once a follower was heard: (now, partition, follower, its end, its log start)."""
+"""Called after a follower's fetch was counted: (now, partition, follower, its end, its log
+start).
+"""
 
 
 @define(eq=False)
@@ -39,16 +41,16 @@ class Fetches:
     """The Fetch requests of one broker."""
 
     context: Context
-    #: Racks of brokers; a consumer is sent to a replica in its own where that is configured
+    # : Racks of brokers; a consumer is sent to a replica in its own rack if that is configured
     metadata: Metadata
     sessions: FetchSessions = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """No sessions yet."""
+        """Begin without sessions."""
         self.sessions = FetchSessions(self.context.config.fetch_session_slots)
 
     def fetch(self, now: int, request: Request, heard: Heard) -> DelayedFetch | None:
-        """Answer a Fetch, or answer what has to wait."""
+        """Answer a Fetch request, or return it if it has to wait."""
         body: FetchRequest = request.body
         try:
             session, wanted = self.sessions.resolve(body)
@@ -77,7 +79,7 @@ class Fetches:
         return fetch
 
     def check(self, now: int, partition: Partition) -> None:
-        """Something in a partition has changed: answer whom that serves."""
+        """Answer the waiting fetches that a change of the partition serves."""
         waiting = partition.waiting_fetches
         if waiting:
             partition.waiting_fetches = []
@@ -88,14 +90,14 @@ class Fetches:
             ]
 
     def expire(self, fetch: DelayedFetch) -> None:
-        """The wait is over: answer with what there is."""
+        """Answer with the records that are there, because the wait is over."""
         if not fetch.completed:
             self._try(fetch, must_answer=True)
 
-    # A follower is heard
+    # A follower's progress
 
     def _hear(self, now: int, request: Request, part: FetchPart, heard: Heard) -> None:
-        """Let the replica hear where the follower's log ends."""
+        """Let the replica take note of the follower's log end offset."""
         body: FetchRequest = request.body
         remembered, follower = part.remembered, body.replica_id
         name, end, leader_epoch, last_epoch, number, _, log_start = remembered.wanted
@@ -129,7 +131,7 @@ class Fetches:
         try:
             must_stand_in(partition, wanted.current_leader_epoch)
         except Refusal:
-            return  # reading says why
+            return  # reading reports the error
         brokers = self.metadata.brokers
         preferred = preferred_read_replica(partition, rack_id, wanted.fetch_offset, brokers)
         if preferred is not None:
@@ -138,9 +140,9 @@ class Fetches:
     # Reading
 
     def _try(self, fetch: DelayedFetch, *, must_answer: bool) -> bool:
-        """Answer, if there is something new or it must be; answers whether it did.
+        """Answer if there is something new or it must; True if it did.
 
-        In a session that goes on, partitions without news are left out (KIP-227).
+        In a session that goes on, partitions without changes are left out (KIP-227).
         """
         body: FetchRequest = fetch.request.body
         isolation_level = body.isolation_level
@@ -172,7 +174,7 @@ class Fetches:
     def _read(
         self, part: FetchPart, isolation_level: int, room: int, empty: bool
     ) -> FetchedPartition:
-        """What comes next; the first batch of an answer may need more than the room there is."""
+        """Read the next records; the first batch of an answer may exceed the room that is left."""
         name = part.remembered.wanted.partition
         try:
             partition = self.context.partition(name)
@@ -189,7 +191,7 @@ class Fetches:
     def _for_follower(
         self, partition: Partition, asked: ReplicaFetch, limit: int, empty: bool
     ) -> FetchedPartition:
-        """What comes next, if we still are the leader that heard it."""
+        """The next records, if we still lead in the epoch of the fetch."""
         replica = partition.replica
         if not replica.leads:
             raise NotLeader(replica.id, partition.name)
@@ -201,8 +203,10 @@ class Fetches:
     def _for_consumer(
         self, partition: Partition, part: FetchPart, isolation_level: int, limit: int, empty: bool
     ) -> FetchedPartition:
-        """What is committed, as far as we know, if we lead or the consumer may read at followers;
-        to who reads committed records only, what is decided."""
+        """The next committed records, if we lead, or the consumer may read at followers.
+
+        With read_committed they end at the last stable offset.
+        """
         wanted = part.remembered.wanted
         must_stand_in(partition, wanted.current_leader_epoch, at_follower=part.at_follower)
         offset, log = wanted.fetch_offset, partition.log
@@ -230,15 +234,18 @@ def _fetched(
 
 
 def _within(partition: Partition, records: Records, limit: int, empty: bool) -> Records:
-    """Nothing, where a first batch that is above the limit is not the first of the answer."""
+    """The records; empty if a first batch above the limit is not the first of the answer."""
     return records if empty or partition.log.size_of(records) <= limit else ()
 
 
 def must_stand_in(
     partition: Partition, leader_epoch: int = -1, *, at_follower: bool = False
 ) -> None:
-    """Raise a refusal unless we lead, or follow where that will do, in the leader epoch that the
-    client knows of, if any."""
+    """Raise a refusal unless this replica may be read.
+
+    It must lead, or follow if that is enough, and be in the leader epoch that the client names, if
+    any.
+    """
     replica = partition.replica
     if not partition.may_be_read(at_follower=at_follower):
         raise NotLeader(replica.id, partition.name)

@@ -1,6 +1,6 @@
 """The follower's side: one fetcher for each leader, with one request at a time (KIP-227).
 
-What Kafka calls ReplicaFetcherThread.
+Kafka calls it ReplicaFetcherThread.
 """
 
 from attrs import define, field, frozen
@@ -31,8 +31,11 @@ from refimpl.named import named
 
 @frozen
 class OutOfRange:
-    """A fetch that the leader refused as out of range, and the ListOffsets request by which it was
-    asked for its log since: first for the end, then, once `end` is known, for the start."""
+    """A fetch that the leader refused as out of range, and the ListOffsets request that followed.
+
+    The first such request asks for the end of the leader's log; once `end` is known, the next asks
+    for its start.
+    """
 
     fetch: ReplicaFetch
     correlation_id: int
@@ -43,9 +46,9 @@ class OutOfRange:
 class Fetcher:
     """The partitions that one broker leads and this one follows.
 
-    `in_flight` is the correlation id of the request that waits for its answer, and `asked` what it
-    asked of each partition; `delayed` are partitions that are left alone for a while, among them
-    those that are `out_of_range`, until the leader has said where its log is.
+    `in_flight` is the correlation id of the request that waits for its answer, and `asked` its
+    fetch of each partition. `delayed` are partitions that are not fetched for a while. Among them
+    are those that are `out_of_range`, until the leader has reported its offsets.
     """
 
     leader: int
@@ -64,13 +67,13 @@ class Fetchers:
 
     context: Context
     fetchers: dict[int, Fetcher] = field(factory=dict[int, Fetcher])
-    #: Whether a high watermark has gone back with a log that was cut
+    # : True if a high watermark has moved back with a truncated log
     went_back: bool = False
-    #: Partitions whose high watermark has moved while consumers wait for that here
+    # : Partitions whose high watermark has moved while consumers wait here
     readable: list[Partition] = field(factory=list[Partition])
 
     def follow(self, now: int, partition: Partition) -> None:
-        """A partition has a leader to follow."""
+        """Begin to fetch a partition from its leader."""
         self.leave(partition)
         leader = partition.replica.leader
         assert leader is not None, "a follower has one"
@@ -82,7 +85,7 @@ class Fetchers:
             self._send(now, fetcher)
 
     def leave(self, partition: Partition) -> None:
-        """A partition is not followed any more, or somebody else is."""
+        """Stop fetching a partition from its leader of before."""
         for fetcher in self.fetchers.values():
             fetcher.partitions.pop(partition.name, None)
             fetcher.asked.pop(partition.name, None)
@@ -90,7 +93,7 @@ class Fetchers:
             fetcher.out_of_range.pop(partition.name, None)
 
     def disconnected(self, leader: int) -> None:
-        """The connection is lost, and with it the answers; who asks next begins a new session."""
+        """Give up the answers of a lost connection; the next request begins a new session."""
         fetcher = self.fetchers.get(leader)
         if fetcher is None:
             return
@@ -102,7 +105,7 @@ class Fetchers:
             fetcher.session.reset()
 
     def retry(self, now: int) -> None:
-        """Ask again where no answer came, and where it was a refusal."""
+        """Fetch again after a missing answer or a refusal, once its time is over."""
         since = now - self.context.config.replica_socket_timeout_ms
         for fetcher in self.fetchers.values():
             if fetcher.in_flight:
@@ -150,7 +153,7 @@ class Fetchers:
         fetcher.in_flight = context.request(fetcher.leader, named(FetchRequest, request))
 
     def fetched(self, now: int, response: Response) -> None:
-        """A leader has answered: take what came, and ask for more."""
+        """Take a leader's answer, and fetch on."""
         fetcher = self.fetchers.get(response.source)
         number = response.correlation_id
         if fetcher is None or fetcher.in_flight != number:
@@ -175,7 +178,7 @@ class Fetchers:
         self._send(now, fetcher)
 
     def _delay(self, now: int, fetcher: Fetcher, name: TopicPartition) -> None:
-        """Leave a partition alone for a while."""
+        """Do not fetch a partition for a while."""
         fetcher.delayed[name] = now + self.context.config.replica_fetch_backoff_ms
 
     # A log that ends outside of the leader's
@@ -188,8 +191,10 @@ class Fetchers:
         fetch: ReplicaFetch,
         end: int | None = None,
     ) -> None:
-        """Ask the leader where its log ends, or, once that is known, where it starts; nothing is
-        fetched meanwhile."""
+        """Ask the leader for its log end offset, or, once that is known, its log start offset.
+
+        Nothing is fetched meanwhile.
+        """
         wanted = ListOffsetsPartition(name, LATEST if end is None else EARLIEST_LOCAL, fetch.epoch)
         body = ListOffsetsRequest((wanted,), replica_id=self.context.id)
         number = self.context.request(fetcher.leader, body)
@@ -197,7 +202,7 @@ class Fetchers:
         fetcher.delayed[name] = now + self.context.config.replica_socket_timeout_ms
 
     def listed(self, now: int, response: Response) -> None:
-        """A leader says where its log ends or starts: ours may have to begin anew."""
+        """Take the leader's log end or log start offset: our log may have to begin anew."""
         body: ListOffsetsResponse = response.body
         fetcher = self.fetchers.get(response.source, Fetcher(response.source))
         for name, error, offset, _, _ in body.partitions:

@@ -24,9 +24,9 @@ NO_ID = bytes(16)
 
 @define(eq=False)
 class FileLogs:
-    """One log directory on a disk; `now_ms` is asked whenever a log needs the time.
+    """One log directory on a disk; a log that needs the time calls `now_ms`.
 
-    `topic_ids` is what news of the metadata says of topics, for partitions that are made.
+    `topic_ids` are the topic ids of the metadata, for new partitions.
     """
 
     disk: Disk
@@ -39,14 +39,14 @@ class FileLogs:
     _closed_by: int = field(default=-1, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Recover what is there."""
+        """Recover the logs on the disk."""
         if CLEAN_SHUTDOWN in self.disk.list_files(""):
             self._closed_by = orjson.loads(read_file(self.disk, CLEAN_SHUTDOWN))["brokerEpoch"]
         self.directory = LogDir.open(self.disk, self.now_ms(), self.config, self.overrides)
         self.cleaner = LogCleaner(self.directory)
 
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
-        """Make the folders of those that are new."""
+        """Create the folders of new partitions."""
         directory = self.directory
         known = directory.logs.keys() | directory.damaged.keys()
         new = [one for one in partitions if one not in known]
@@ -68,7 +68,7 @@ class FileLogs:
         return Found(self.replica_log(log), log.high_watermark, known)
 
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
-        """The log as a replica knows it."""
+        """The log with the interface of a replica."""
         return PartitionReplicaLog(log, self.now_ms)
 
     def delete(self, partition: TopicPartition) -> None:
@@ -78,14 +78,14 @@ class FileLogs:
         self.cleaner.forget(partition)
 
     def offline(self) -> Mapping[TopicPartition, str]:
-        """Everything, once the disk has failed; else what was found damaged."""
+        """All partitions once the disk has failed; else the damaged ones."""
         directory = self.directory
         if directory.disk.failure is not None:
             return {TopicPartition(*one): directory.disk.failure for one in directory.logs}
         return {TopicPartition(*one): str(why) for one, why in directory.damaged.items()}
 
     def failure(self) -> str | None:
-        """How the disk has failed, if it has."""
+        """The failure of the disk; None if it has not failed."""
         return self.directory.disk.failure
 
     def flush(self) -> None:
@@ -95,21 +95,21 @@ class FileLogs:
         self.directory.checkpoint()
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermarks down."""
+        """Write the high watermarks to the checkpoint."""
         self._know(high_watermarks)
         self.directory.checkpoint()
 
     def apply_retention(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Delete what is too old or too much, and the files whose delay is over."""
+        """Delete records that exceed retention, and files whose delete delay is over."""
         self._know(high_watermarks)
         self.directory.apply_retention(self.now_ms())
 
     def expire_producers(self) -> None:
-        """Forget the producers that have been silent for too long."""
+        """Remove producers that have been silent for too long."""
         self.directory.expire_producers(self.now_ms())
 
     def clean(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Compact what is dirtiest, if anything is."""
+        """Compact the dirtiest log, if any needs it."""
         self._know(high_watermarks)
         self.cleaner.clean_dirtiest(self.now_ms())
 
@@ -118,7 +118,7 @@ class FileLogs:
         self.directory.close(broker_epoch)
 
     def clean_shutdown_epoch(self) -> int:
-        """Who left the mark, or -1."""
+        """The broker epoch that the clean shutdown mark names, or -1."""
         return self._closed_by
 
     def _know(self, high_watermarks: Mapping[TopicPartition, int]) -> None:

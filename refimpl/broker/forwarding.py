@@ -1,4 +1,4 @@
-"""What clients ask of a broker and only the controller can do is passed on to it (KIP-590)."""
+"""Forwarding of clients' requests that only the controller can carry out (KIP-590)."""
 
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -14,15 +14,15 @@ from refimpl.messages.cluster import ClusterMetadata
 from refimpl.messages.observations import Refused
 
 FORWARDED: tuple[type, ...] = get_args(c.AdminRequest)
-"""What a broker does not answer by itself."""
+"""The requests that a broker forwards."""
 
 GIVE_UP_MS = 60_000
-"""After which nobody waits for an answer to a request that names no time."""
+"""The wait for an answer to a request that names no timeout."""
 
 
 @define(eq=False)
 class Forwarded:
-    """A client's request, and until when it waits."""
+    """A client's request, and the end of its wait."""
 
     request: Request
     until: int
@@ -30,11 +30,12 @@ class Forwarded:
 
 @define(eq=False)
 class Forwarding:
-    """The requests that the controller has not answered, by the correlation ids that we gave them.
+    """The requests that the controller has not answered, by our correlation ids.
 
-    Without an answer none is sent twice: whether the controller has done it nobody knows, and the
-    client decides. What is answered with NOT_CONTROLLER is certainly not done, and goes to the next
-    controller; clients never hear of that error, as with Kafka 4.x (KIP-590).
+    A request without an answer is not sent twice: nobody knows whether the controller has carried
+    it out, and the client decides. A request that is answered with NOT_CONTROLLER was certainly not
+    carried out, and goes to the next controller. Clients never receive that error, as with Kafka
+    4.x (KIP-590).
     """
 
     context: Context
@@ -42,19 +43,19 @@ class Forwarding:
     again: list[Forwarded] = field(factory=list[Forwarded])
 
     def forward(self, now: int, request: Request) -> None:
-        """Ask the controller."""
+        """Send a request to the controller."""
         timeout_ms = getattr(request.body, "timeout_ms", GIVE_UP_MS)
         self._send(Forwarded(request, now + timeout_ms))
 
     def _send(self, one: Forwarded) -> None:
         if self.context.controller < 0:
-            self.again.append(one)  # nobody is known to be controller
+            self.again.append(one)  # no controller is known
             return
         number = self.context.request(self.context.controller, c.Envelope(one.request.body))
         self.waiting[number] = one
 
     def answered(self, response: Response) -> bool:
-        """Give the controller's answer to the client; whether somebody waited for it."""
+        """Give the controller's answer to the client; True if a client waited for it."""
         forwarded = self.waiting.pop(response.correlation_id, None)
         if forwarded is None:
             return False
@@ -67,8 +68,11 @@ class Forwarding:
         return True
 
     def expire(self, now: int) -> None:
-        """Ask the controller that we know now for what another broker refused, and tell those whose
-        time is over that nobody knows what became of their requests."""
+        """Send refused requests to the controller that we know now, and answer those whose time is
+        over.
+
+        The outcome of these is not known.
+        """
         late = [number for number, one in self.waiting.items() if one.until <= now]
         for one in [self.waiting.pop(number) for number in late]:
             self._timed_out(one)
@@ -85,12 +89,12 @@ class Forwarding:
         self.context.respond(one.request, c.ControlResponse(error, "The request timed out."))
 
 
-# Topics that are made because somebody asks for them
+# Topics that are created on demand
 
 
 @frozen(kw_only=True)
 class AutoTopicsConfig:
-    """How topics are made that nobody has asked the controller for, by Kafka's names."""
+    """The settings of topics that are created on demand, by Kafka's names."""
 
     auto_create_topics_enable: bool = True
     offsets_topic_num_partitions: int = 50
@@ -107,7 +111,7 @@ _SEGMENTS = ("segment.bytes", str(100 << 20))
 
 @define(eq=False)
 class AutoTopics:
-    """Asks the controller for topics that clients ask for and that are not there.
+    """Asks the controller to create topics that clients ask for and that do not exist.
 
     `asked` are those that it has not answered yet.
     """
@@ -120,8 +124,9 @@ class AutoTopics:
     def errors(
         self, topics: Iterable[str], client_id: str | None = None, *, allowed: bool
     ) -> dict[str, str]:
-        """Why each of these topics cannot be described to a client; what may be made is asked
-        for."""
+        """The error for each of these topics that cannot be described; topics that may be created
+        are requested.
+        """
         errors: dict[str, str] = {}
         missing: list[str] = []
         for name in topics:
@@ -138,8 +143,10 @@ class AutoTopics:
         return errors
 
     def create(self, topics: Iterable[str], mutator: c.Mutator | None = None) -> None:
-        """Ask for topics, once for each until the controller answers; on behalf of a client, for
-        its quota, or of the broker itself."""
+        """Ask the controller to create topics, once for each until it answers.
+
+        The request is on behalf of a client, for its quota, or of the broker itself.
+        """
         busy = frozenset[str]().union(*self.asked.values())
         wanted = [self._topic(name) for name in topics if name not in busy]
         if wanted:
@@ -148,8 +155,10 @@ class AutoTopics:
             self.asked[number] = frozenset(topic.name for topic in wanted)
 
     def answered(self, response: Response) -> bool:
-        """The controller has answered; the topics come with the news. Who is not the controller,
-        or not any more, says only that."""
+        """Take the controller's answer; the topics themselves come with the metadata.
+
+        A broker that is not the controller, or not any more, answers only that.
+        """
         if self.asked.pop(response.correlation_id, None) is None:
             return False
         body: Any = response.body
@@ -160,7 +169,7 @@ class AutoTopics:
         return True
 
     def forget(self) -> None:
-        """Nobody knows what became of what was asked for: it may be asked for again."""
+        """Forget the open requests, whose outcome is not known: topics may be asked for again."""
         self.asked.clear()
 
     def _topic(self, name: str) -> c.CreatableTopic:

@@ -1,6 +1,6 @@
 """The group coordinators of one broker, on the partitions of `__consumer_offsets` that it leads.
 
-Requests find their coordinator by the group's id.
+A request goes to the coordinator of its group's id.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,13 +26,13 @@ from refimpl.records.schema import Uuid
 
 @define(eq=False)
 class ClusterTopics:
-    """The topics that this broker was told of."""
+    """The topics in this broker's metadata."""
 
     metadata: ClusterMetadata
 
     @property
     def version(self) -> int:
-        """Grows with each piece of news."""
+        """The metadata version, which grows with each update."""
         return self.metadata.metadata_version
 
     def names(self) -> Iterable[str]:
@@ -69,7 +69,7 @@ class GroupCoordinators:
     metadata: ClusterMetadata
     auto_topics: AutoTopics
     config: GroupConfig
-    #: Makes a part of a member's id that no other member has
+    # : Makes a part of a member's id that no other member has
     new_id: NewId
     #: Called after an append
     appended: Callable[[int, Partition], None]
@@ -78,7 +78,7 @@ class GroupCoordinators:
     coordinators: Coordinators[GroupShard] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Coordinate nothing yet."""
+        """Begin without groups."""
         self.coordinators = Coordinators(
             self.context, OFFSETS_TOPIC, "GroupCoordinator", self._new, self.appended, self.arm
         )
@@ -91,7 +91,7 @@ class GroupCoordinators:
         return self.metadata.configs.get(ConfigResource(GROUP, group_id), {})
 
     def topic_deleted(self, now: int, topic: str, topic_id: bytes) -> None:
-        """Forget the offsets that are committed of a deleted topic."""
+        """Remove the committed offsets of a deleted topic."""
         self.coordinators.operate(now, lambda shard: shard.topic_deleted(topic, topic_id))
 
     # Requests
@@ -109,7 +109,7 @@ class GroupCoordinators:
             self.context.respond(request, m.refused(body, "NOT_COORDINATOR"))
 
     def list_groups(self, request: Request) -> None:
-        """All groups that are here, as far as they are loaded."""
+        """Answer all groups of this broker whose partitions are loaded."""
         body: m.ListGroupsRequest = request.body
         groups: list[m.ListedGroup] = []
         for _, coordinator in sorted(self.coordinators.by_partition.items()):
@@ -125,7 +125,9 @@ class GroupCoordinators:
         return -1 if topic is None else partition_for(group_id, len(topic.partitions) or 1)
 
     def find(self, request: Request) -> None:
-        """Who coordinates these groups? The topic is made when somebody asks for the first time."""
+        """FindCoordinator: the coordinators of these groups. The first such request creates the
+        topic.
+        """
         body: m.FindCoordinatorRequest = request.body
         found = [self._found(body.key_type, key) for key in body.keys]
         self.context.respond(request, m.FindCoordinatorResponse(found))

@@ -1,4 +1,4 @@
-"""The leader's side of a partition: commit, keep the ISR, and release who waits for either."""
+"""The leader's side of a partition: commit records, keep the ISR, and release waiting requests."""
 
 from attrs import define, field
 
@@ -28,7 +28,7 @@ from refimpl.named import named
 
 @define(eq=False)
 class Leader:
-    """What a broker does for the partitions that it leads."""
+    """A broker's work for the partitions that it leads."""
 
     context: Context
     produces: Produces
@@ -42,10 +42,10 @@ class Leader:
     def heard(
         self, now: int, partition: Partition, follower: int, end: int, log_start: int
     ) -> None:
-        """A follower has shown how far it is: something may be committed, it may be in sync.
+        """Take a follower's log end: records may be committed, and it may join the ISR.
 
-        It is not let into the ISR while its log starts before ours: what it has there nobody has
-        compared, and if it led it would show what is deleted.
+        It does not join the ISR while its log starts before ours. Its records there were compared
+        with nobody's, and as a leader it would serve deleted records.
         """
         replica = partition.replica
         partition.heard(now, follower, end, log_start)
@@ -58,14 +58,16 @@ class Leader:
             self._expand_isr(now, partition, follower)
 
     def appended(self, now: int, partition: Partition) -> None:
-        """New records: followers may have them, and a leader alone in the ISR commits them."""
+        """Let followers fetch new records; a leader alone in the ISR commits them."""
         replica = partition.replica
         if len(replica.maximal_isr) == 1:
             self.advance_high_watermark(now, partition)
         self.fetches.check(now, partition)
 
     def advance_high_watermark(self, now: int, partition: Partition) -> None:
-        """Commit what all in sync have, and release who waits for it."""
+        """Commit records that all in-sync replicas have, and release the requests that wait for
+        them.
+        """
         replica = partition.replica
         old = replica.high_watermark
         try:
@@ -81,8 +83,11 @@ class Leader:
     # The ISR
 
     def keep_isrs(self, now: int) -> None:
-        """Take out who was not caught up for replica.lag.time.max.ms, one at a time; and ask again
-        for what has no answer."""
+        """Shrink the ISR by followers that did not catch up within replica.lag.time.max.ms, one at
+        a time.
+
+        AlterPartition requests without an answer are sent again.
+        """
         since = now - self.context.config.replica_lag_time_max_ms
         for partition in self.context.partitions.values():
             replica = partition.replica
@@ -110,7 +115,7 @@ class Leader:
         *,
         again: bool = False,
     ) -> None:
-        """Put a change of the ISR to the controller (KIP-497)."""
+        """Send a change of the ISR to the controller (KIP-497)."""
         partition.altered_at = now
         self.context.outputs.append(IsrAsked(partition.name, change, again))
         body = AlterPartitionRequest(partition.name, change, partition.topic_id)
@@ -118,7 +123,7 @@ class Leader:
         self.asked[number] = change
 
     def altered(self, now: int, response: Response) -> None:
-        """The controller has answered."""
+        """Take the controller's answer to an ISR change."""
         answer: AlterPartitionResponse = response.body
         partition = self.context.partitions.get(answer.partition)
         change, outcome = self.asked.pop(response.correlation_id, None), answer.outcome
@@ -136,8 +141,9 @@ class Leader:
         self.settled(now, partition, isr)
 
     def settled(self, now: int, partition: Partition, isr: frozenset[int]) -> None:
-        """The ISR is no longer what it was: who left it is not waited for, and it may be large
-        enough again."""
+        """Take a changed ISR: a follower that left it is not waited for, and it may be large enough
+        again.
+        """
         replica = partition.replica
         for follower in sorted(isr ^ replica.isr):
             joined = follower in replica.isr

@@ -1,4 +1,4 @@
-"""A broker and the controller: registration, heartbeats, controlled shutdown (KIP-631, KIP-841)."""
+"""A broker's registration, heartbeats and controlled shutdown (KIP-631, KIP-841)."""
 
 from attrs import define
 
@@ -21,7 +21,7 @@ from refimpl.messages.observations import Refused
 
 @define(eq=False)
 class Lifecycle:
-    """Whether this process is registered, and whether it wants to end."""
+    """The registration of this process, and its wish to end."""
 
     context: Context
     metadata: Metadata
@@ -33,11 +33,11 @@ class Lifecycle:
 
     @property
     def registered(self) -> bool:
-        """Whether the controller knows this process."""
+        """True if the controller has registered this process."""
         return self.context.broker_epoch >= 0
 
     def register(self) -> None:
-        """Tell the controller that a process has started; it ends what the last one had."""
+        """Register this process with the controller, which ends the session of the last one."""
         context = self.context
         self.registering = context.request(
             context.controller,
@@ -48,7 +48,7 @@ class Lifecycle:
         )
 
     def answered(self, response: Response) -> bool:
-        """The controller has answered; whether this process is registered by that."""
+        """Take the answer to a registration; True if it registers this process."""
         body: BrokerRegistrationResponse = response.body
         if self.registered:
             return False
@@ -59,8 +59,11 @@ class Lifecycle:
         return True
 
     def heartbeat(self) -> None:
-        """Say that we live, how much of the metadata we know, and which of our logs have failed:
-        every time, for what was said may have been lost, or the controller is another one."""
+        """Send a heartbeat with our metadata version and the partitions whose logs have failed.
+
+        Failed logs are in every heartbeat: an earlier one may have been lost, or the controller may
+        have changed.
+        """
         context = self.context
         context.request(
             context.controller,
@@ -72,7 +75,7 @@ class Lifecycle:
         )
 
     def heard(self, response: Response) -> None:
-        """The controller has answered a heartbeat; the process may end once it agrees."""
+        """Take the answer to a heartbeat; the process may end once the controller agrees."""
         body: BrokerHeartbeatResponse = response.body
         if body.error is not None:
             self.context.outputs.append(Refused("BrokerHeartbeat", body.error))

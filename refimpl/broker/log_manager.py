@@ -1,8 +1,7 @@
-"""The logs of a node: opened when news says so, written down, retained, and given up when they
-fail.
+"""The logs of a node: opened by metadata updates, checkpointed, retained, and given up on failure.
 
-What Kafka calls LogManager; the work is the storage's. Each timer answers how long until it comes
-again.
+Kafka calls it LogManager; the work is the storage's. Each timer returns the time until its next
+call.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -31,7 +30,7 @@ class LogManager:
     _work: dict[str, tuple[Callable[[], Any], int]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once what is done how often."""
+        """Map each timer to its work and its interval."""
         config, logs = self.context.config, self.logs
         self._work = {
             FLUSH: (logs.flush, config.log_flush_interval_ms),
@@ -54,11 +53,11 @@ class LogManager:
 
     @property
     def timers(self) -> Mapping[str, int]:
-        """What has to be done, and how often, in ms."""
+        """The interval of each timer, in ms."""
         return {name: period for name, (_, period) in self._work.items()}
 
     def work(self, name: str) -> int:
-        """Do what a timer is for; answers when it comes again. A disk may fail over it."""
+        """Do a timer's work; return the time until its next call. The disk may fail meanwhile."""
         work, period = self._work[name]
         try:
             work()
@@ -67,14 +66,14 @@ class LogManager:
         return period
 
     def prepare(self, names: Collection[TopicPartition]) -> None:
-        """These partitions are about to be opened."""
+        """Prepare partitions that are about to be opened."""
         try:
             self.logs.prepare(names)
         except StorageOffline as failure:
             self.context.refused("LeaderAndIsr", failure)
 
     def open(self, name: TopicPartition, min_isr: int = 1) -> Partition | None:
-        """Open the log of a partition, or begin one; None if it cannot be."""
+        """Open or create the log of a partition; None if that fails."""
         context = self.context
         try:
             log, high_watermark, topic_id = self.logs.open(name)
@@ -92,19 +91,20 @@ class LogManager:
         return partition
 
     def delete(self, name: TopicPartition) -> None:
-        """The partition is no longer here."""
+        """Delete the log of a partition that this broker no longer hosts."""
         try:
             self.logs.delete(name)
         except StorageOffline as failure:
             self.context.refused("StopReplica", failure)
 
     def checkpoint(self) -> None:
-        """Write the high watermarks down."""
+        """Write the high watermarks to the checkpoint."""
         self.logs.checkpoint(self._high_watermarks())
 
     def close(self) -> None:
-        """Flush, write everything down, and leave the mark of a controlled shutdown; where the disk
-        fails over it there is no mark."""
+        """Flush, write the checkpoint, and leave the clean shutdown mark; a failing disk gets no
+        mark.
+        """
         try:
             self.logs.flush()
             self.checkpoint()
@@ -113,8 +113,7 @@ class LogManager:
             self.context.refused("shutdown", failure)
 
     def failed(self) -> list[Partition]:
-        """The partitions that have gone offline since this was asked last; they are none of ours
-        any more."""
+        """Remove and return the partitions that have gone offline since the last call."""
         context = self.context
         failed: list[Partition] = []
         for name, why in self.logs.offline().items():

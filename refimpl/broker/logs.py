@@ -1,4 +1,4 @@
-"""What a node needs of its log directory, and of the logs in it."""
+"""The interfaces of a log directory and its logs, as a node uses them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -12,30 +12,32 @@ from refimpl.storage.log.producer_state import ProducerState
 
 
 class BrokerLog(ReplicaLog, Protocol):
-    """A replica's log, with what clients ask of it. Sizes are in bytes, or in what a log in memory
-    counts."""
+    """A replica's log, with the operations that clients need.
+
+    Sizes are in bytes, or in the unit of a log in memory.
+    """
 
     def configure(self, config: LogConfig) -> None:
-        """Behave so from now on: the topic's configurations, or the broker's, have changed."""
+        """Apply changed configurations of the topic or the broker."""
         ...
 
     @property
     def deletes(self) -> bool:
-        """Whether records may be deleted: cleanup.policy has "delete"."""
+        """True if records may be deleted: cleanup.policy has "delete"."""
         ...
 
     @property
     def producers(self) -> ProducerState:
-        """What is remembered of idempotent and transactional producers."""
+        """The state of idempotent and transactional producers."""
         ...
 
     @property
     def size(self) -> int:
-        """The size of all that is kept, of segments that begin before the log start too."""
+        """The size of all that is kept, including segments that begin before the log start."""
         ...
 
     def size_of(self, records: Records) -> int:
-        """The size of what was read."""
+        """The size of records that were read."""
         ...
 
     def size_between(self, start: int, end: int) -> int:
@@ -43,30 +45,35 @@ class BrokerLog(ReplicaLog, Protocol):
         ...
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below this offset every transaction is decided, where so much is committed (KIP-98)."""
+        """The offset below which every transaction is decided, at this high watermark (KIP-98)."""
         ...
 
     def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
-        """What a reader of committed records must leave out of this range."""
+        """The aborted transactions that a read_committed reader must leave out of this range."""
         ...
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record that is as new as this (KIP-79)."""
+        """Offset and timestamp of the first record with this timestamp or a later one (KIP-79)."""
         ...
 
     def newest_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the newest record; the first of them, if several are."""
+        """Offset and timestamp of the newest record; of the first one, if several are equally
+        new.
+        """
         ...
 
     def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> Batch:
-        """One batch of what a coordinator writes down."""
+        """One batch of a coordinator's records."""
         ...
 
     def keyed_records(
         self, start: int, records: Records
     ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """What a coordinator wrote down, in what `slice` read from `start` on, each with its
-        offset; and the offset behind. Types that nobody knows are left out."""
+        """A coordinator's records that `slice` read from `start` on, with their offsets; and the
+        next offset.
+
+        Records of unknown types are left out.
+        """
         ...
 
     def epoch_at(self, offset: int) -> int:
@@ -75,8 +82,11 @@ class BrokerLog(ReplicaLog, Protocol):
 
 
 class Found(NamedTuple):
-    """What a start finds of a partition: its log, the high watermark that was written down, and
-    the id of the topic that it was made for, if it is known."""
+    """A partition as found at a start: its log, its checkpointed high watermark, and its topic's
+    id.
+
+    The id is empty if it is not known.
+    """
 
     log: BrokerLog
     high_watermark: int
@@ -86,53 +96,55 @@ class Found(NamedTuple):
 class LogDirectory(Protocol):
     """The logs of one broker and the files around them.
 
-    Whatever fails raises StorageOffline, and takes partitions offline (KIP-112).
+    Every failure raises StorageOffline, and takes partitions offline (KIP-112).
     """
 
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
-        """These are about to be opened: what can be done for all of them at once is done."""
+        """Prepare partitions that are about to be opened, all at once."""
         ...
 
     def open(self, partition: TopicPartition) -> Found:
-        """What is there of a partition; nothing, for one that is new."""
+        """The log of a partition; an empty one for a new partition."""
         ...
 
     def delete(self, partition: TopicPartition) -> None:
-        """The partition is no longer here; its files go later."""
+        """Delete a partition; its files go later."""
         ...
 
     def offline(self) -> Mapping[TopicPartition, str]:
-        """The partitions that something failed for, or that were found damaged, and why."""
+        """The partitions whose storage failed, or that are damaged, with the reason."""
         ...
 
     def failure(self) -> str | None:
-        """Why nothing can be stored any more; None while something can."""
+        """The failure that makes all storage unusable; None if there is none."""
         ...
 
     def flush(self) -> None:
-        """Make all logs survive the end of the machine."""
+        """Flush all logs, so that they survive a crash of the machine."""
         ...
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermarks down (replication-offset-checkpoint)."""
+        """Write the high watermarks to replication-offset-checkpoint."""
         ...
 
     def apply_retention(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Delete what is too old or too much, and the files whose delay is over."""
+        """Delete records that exceed retention, and files whose delete delay is over."""
         ...
 
     def expire_producers(self) -> None:
-        """Forget the producers that have been silent for too long."""
+        """Remove producers that have been silent for too long."""
         ...
 
     def clean(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Compact what is dirtiest, if anything is."""
+        """Compact the dirtiest log, if any needs it."""
         ...
 
     def close(self, broker_epoch: int) -> None:
-        """The controlled shutdown is over: leave the mark that says so, and by whom (KIP-966)."""
+        """Leave the clean shutdown mark with this broker epoch, after a controlled shutdown
+        (KIP-966).
+        """
         ...
 
     def clean_shutdown_epoch(self) -> int:
-        """The broker epoch of the last process, if it left that mark; else -1."""
+        """The broker epoch in the last process's clean shutdown mark; -1 without one."""
         ...

@@ -1,4 +1,4 @@
-"""What a broker knows of all partitions, and what it tells clients of it."""
+"""A broker's metadata of the cluster, and its answers to clients."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,20 +16,21 @@ from refimpl.messages.controller import UpdateMetadataRequest
 
 @define(eq=False)
 class Metadata(ClusterMetadata):
-    """All that this broker was told of the cluster, and its answers to clients who ask."""
+    """All metadata that this broker has received, and its answers to clients."""
 
     context: Context = field(kw_only=True)
     controller_epoch: int = -1
 
     def take(self, news: UpdateMetadataRequest) -> Sequence[Change]:
-        """Take news over; answers what of it concerns us, and what is gone without a word.
+        """Apply an update; return the changes that concern us, and the subjects that a full update
+        lacks.
 
-        A decision about a partition concerns us even if it is an old one: whether it is, the
-        replica knows.
+        A decision about a partition concerns us even if it may be an old one: the replica decides
+        that.
 
-        A newer controller begins with everything (KAFKA-4443); an older one is not heard. Out of
-        order, only what is known of partitions counts, for it bears epochs; the rest comes again,
-        as a heartbeat tells the controller what we have.
+        A newer controller begins with a full update (KAFKA-4443); an older controller is ignored.
+        In an update that is out of order only partitions count, because they bear epochs. The rest
+        comes again, because a heartbeat reports our version to the controller.
         """
         if news.controller_epoch < self.controller_epoch:
             return ()
@@ -53,7 +54,7 @@ class Metadata(ClusterMetadata):
         return [one for one in partitions if self.apply(one)]
 
     def answer(self, request: Request, errors: Mapping[str, str]) -> None:
-        """Metadata: who leads what."""
+        """Answer a Metadata request: the leaders of the topics asked for."""
         wanted = request.body.topics
         partitions = [
             PartitionMetadata(

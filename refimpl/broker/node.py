@@ -1,7 +1,7 @@
 """The node: one broker process without I/O.
 
-`handle(now, input)` takes a request, a response or a timer, and answers what follows from it:
-requests, responses, timers to set, and observations. Whoever hosts it carries them out, in order.
+`handle(now, input)` takes a request, a response or a timer, and returns its outputs: requests,
+responses, timers to set, and observations. The host carries them out, in order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,10 +74,10 @@ class Node:
     incarnation_id: int
     address: BrokerAddress = field(factory=BrokerAddress)
     auto_topics_config: AutoTopicsConfig = field(factory=AutoTopicsConfig)
-    #: server.properties; without, topics are configured by `min_isr` and logs by themselves
+    # : server.properties; without it topics are configured by `min_isr`, and logs by themselves
     configs: Configs | None = None
     group_config: GroupConfig = field(factory=GroupConfig)
-    #: Makes a part of a member's id; without, ids count on from this process's number
+    # : Makes a part of a member's id; without it ids count on from this process's number
     new_id: Callable[[], str] | None = None
     context: Context = field(init=False)
     lifecycle: Lifecycle = field(init=False)
@@ -102,7 +102,7 @@ class Node:
     _timers: dict[str, Callable[[int], int]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what."""
+        """Create the parts of the node, and map requests to their handlers."""
         context = self.context = Context(self.id, self.config, self.incarnation_id)
         self.metadata = Metadata(context=context)
         self.lifecycle = Lifecycle(
@@ -182,22 +182,24 @@ class Node:
         return self._outputs()
 
     def stop(self, now: int) -> Sequence[Any]:
-        """Ask for a controlled shutdown; `Stopped` comes out when the controller agrees."""
+        """Ask for a controlled shutdown; the output `Stopped` follows when the controller
+        agrees.
+        """
         self.lifecycle.wants_to_stop = True
         if self.lifecycle.registered:
             self.lifecycle.heartbeat()
         return self._outputs()
 
     def disconnected(self, broker: int) -> None:
-        """The connection to another broker is lost: what was asked of it is not answered."""
+        """Give up the requests to another broker whose connection is lost."""
         self.fetchers.disconnected(broker)
 
     def close(self) -> None:
-        """After `Stopped`: flush, write down the high watermarks, and leave the mark."""
+        """Close the storage after `Stopped`: flush, write the checkpoint, and leave the mark."""
         self.storage.close()
 
     def handle(self, now: int, message: m.Input) -> Sequence[Any]:
-        """Take an input; answers outputs, in the order in which they happened."""
+        """Take an input; return outputs, in the order in which they happened."""
         context = self.context
         if type(message) is m.Timer:
             self._timer(now, message.name)
@@ -270,7 +272,7 @@ class Node:
         return self.storage.open(name, self.min_isr.get(name.topic, 1))
 
     def _registered(self, now: int, response: m.Response) -> None:
-        """From here on there is something to do."""
+        """Take the answer to a registration; the node's work begins with it."""
         if self.lifecycle.answered(response):
             self._take_broker_epoch()
             self._begin(now)
@@ -314,7 +316,7 @@ class Node:
             self._wait(now + request.body.timeout_ms, self.deletes.expire, delayed)
 
     def _fetched(self, now: int, response: m.Response) -> None:
-        """Take an answer, and let consumers have what it makes readable."""
+        """Take a fetch answer, and serve consumers that can read more by it."""
         self.fetchers.fetched(now, response)
         if self.fetchers.readable:
             readable, self.fetchers.readable = self.fetchers.readable, []
@@ -327,7 +329,9 @@ class Node:
         self._write_lower_high_watermarks()
 
     def _write_lower_high_watermarks(self) -> None:
-        """A high watermark that has gone back must not come back by a restart."""
+        """Checkpoint a high watermark that moved back, so that a restart does not restore the
+        higher one.
+        """
         if self.fetchers.went_back:
             self.fetchers.went_back = False
             self.storage.work(CHECKPOINT)
@@ -339,10 +343,10 @@ class Node:
     # Storage
 
     def _give_up_offline(self, now: int) -> int:
-        """A log has failed: its partition takes part in nothing until the next start (KIP-112).
+        """Give up partitions whose log has failed, until the next start (KIP-112).
 
-        This is an input of its own, for what had failed may have changed the partition already.
-        The controller hears of it at once, so that another one leads.
+        This is an input of its own, because the input before may have changed the partition
+        already. The controller is informed at once, so that another replica leads.
         """
         failed = self.storage.failed()
         for partition in failed:
@@ -361,17 +365,17 @@ class Node:
         return 0
 
     def _describe(self, request: m.Request) -> None:
-        """Metadata; topics that are not there may be on their way."""
+        """Answer a Metadata request; missing topics may be created."""
         body: m.MetadataRequest = request.body
         errors = self.auto_topics.errors(
             body.topics or (), body.client_id, allowed=body.allow_auto_topic_creation
         )
         self.metadata.answer(request, errors)
 
-    # News of the metadata
+    # Metadata updates
 
     def _update_metadata(self, now: int, request: m.Request) -> None:
-        """Obey what is news; whoever sent it meant this process, or nobody."""
+        """Apply a metadata update that is meant for this process."""
         body: c.UpdateMetadataRequest = request.body
         if request.source != body.controller_id or body.broker_epoch != self.context.broker_epoch:
             self.context.outputs.append(Ignored("decisions for an earlier incarnation"))

@@ -1,5 +1,6 @@
-"""Questions about offsets: ListOffsets and OffsetForLeaderEpoch (KIP-79, KIP-98, KIP-101, KIP-320,
-KIP-734)."""
+"""Requests for offsets: ListOffsets and OffsetForLeaderEpoch (KIP-79, KIP-98, KIP-101, KIP-320,
+KIP-734).
+"""
 
 from attrs import define
 
@@ -29,18 +30,18 @@ from refimpl.messages.broker import (
 
 @define(eq=False)
 class Offsets:
-    """What a leader knows of the offsets of its partitions."""
+    """A leader's answers about the offsets of its partitions."""
 
     context: Context
 
     def list_offsets(self, request: Request) -> None:
-        """ListOffsets: where a consumer may begin, by time or at an end of the log."""
+        """ListOffsets: offsets to begin reading at, by time or at an end of the log."""
         body: ListOffsetsRequest = request.body
         found = tuple([self._listed(body, one) for one in body.partitions])
         self.context.respond(request, ListOffsetsResponse(found))
 
     def offset_for_leader_epoch(self, request: Request) -> None:
-        """OffsetForLeaderEpoch: where an epoch ends in the leader's log."""
+        """OffsetForLeaderEpoch: the end of an epoch in the leader's log."""
         body: OffsetForLeaderEpochRequest = request.body
         results: list[tuple[TopicPartition, str | None, int, int]] = []
         for name, current, epoch in body.partitions:
@@ -69,16 +70,16 @@ class Offsets:
 
 
 def _offset(body: ListOffsetsRequest, partition: Partition, timestamp: int) -> ListedOffset:
-    """What a timestamp, or what stands for one, means in a log.
+    """The offset for a timestamp, or for a special value such as LATEST.
 
-    A new leader whose high watermark has not reached its own epoch yet does not know how much is
-    committed, and says so to consumers (KIP-207).
+    A new leader whose high watermark has not reached its own epoch yet does not know the committed
+    end. Consumers then get an error (KIP-207).
     """
     name, log, replica = partition.name, partition.log, partition.replica
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return ListedOffset(name, None, log.start, -1, log.epoch_at(log.start))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return ListedOffset(name, None)  # nothing is in remote storage
+        return ListedOffset(name, None)  # this log has no remote storage
     for_consumer = body.replica_id == CONSUMER
     end = partition.fetchable_end(body.isolation_level) if for_consumer else log.end
     behind = for_consumer and replica.epoch_start > replica.high_watermark

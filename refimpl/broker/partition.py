@@ -1,4 +1,4 @@
-"""One partition at one broker: its replica, what a leader remembers, and the fetches that wait."""
+"""One partition at one broker: its replica, the leader's view of followers, and waiting fetches."""
 
 from __future__ import annotations
 
@@ -15,53 +15,55 @@ from refimpl.machines.replica import Replica
 from refimpl.messages.broker import READ_COMMITTED, FetchedPartition, Request, TopicPartition
 
 FEW_FETCHES = 8
-"""So many fetches may wait at a partition before it is looked which are answered."""
+"""The number of fetches that may wait at a partition before answered ones are removed."""
 
 
 @define(eq=False, repr=False)
 class Partition:
-    """The protocol's rules are the replica's; here is what it needs a clock and a memory for.
+    """The parts of a partition that need a clock or a memory; the protocol's rules are the
+    replica's.
 
-    `log` is the replica's own, with what clients ask of it.
+    `log` is the replica's own, with the operations that clients need.
     """
 
     name: TopicPartition
     replica: Replica
     log: BrokerLog
-    #: The id of its topic; none until the metadata tells
+    # : The id of its topic; empty until the metadata arrives
     topic_id: bytes = b""
 
-    # As leader: when each follower was last at our log end, and its last fetch: (when, our end)
+    # As leader: the time of each follower's last fetch at our log end, and its last fetch: (time,
+    # end)
     caught_up: dict[int, int] = field(factory=dict[int, int])
     last_fetch: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
-    #: As leader: where each follower's log starts, as it says
+    # : As leader: the log start offset that each follower reports
     log_starts: dict[int, int] = field(factory=dict[int, int])
-    #: When the pending change of the ISR was last put to the controller
+    # : The time when the pending change of the ISR was last sent to the controller
     altered_at: int = 0
     #: acks=all batches that wait for the high watermark, in the order of their offsets
     waiting_batches: deque[WaitingBatch] = field(factory=deque[WaitingBatch])
     #: Fetches that wait for records
     waiting_fetches: list[DelayedFetch] = field(factory=lambda: list["DelayedFetch"]())
-    #: How many of them there may be before those that are answered are taken out
+    # : The number of waiting fetches at which those that are answered are removed
     most_fetches: int = FEW_FETCHES
-    #: DeleteRecords requests that wait for followers, each with the offset that it wants
+    # : DeleteRecords requests that wait for followers, each with its offset
     waiting_deletes: list[tuple[int, DelayedDelete]] = field(
         factory=list[tuple[int, DelayedDelete]]
     )
 
-    #: Who else is told when the high watermark moves: the group coordinator of this partition
+    # : Called when the high watermark moves: the coordinator of this partition
     on_commit: Callable[[int, Partition], None] | None = None
 
     @property
     def last_stable_offset(self) -> int:
-        """Below this offset every transaction is decided (read_committed)."""
+        """The offset below which every transaction is decided (read_committed)."""
         return self.log.last_stable_offset(self.replica.high_watermark)
 
     def wait(self, fetch: DelayedFetch) -> None:
-        """Have a fetch answered when there is news.
+        """Let a fetch wait for new records.
 
-        Others were answered elsewhere, or for their time. Where nothing happens for long nobody
-        looks at them, so they are taken out when they may be half of all.
+        Waiting fetches may be answered elsewhere, or by their timeout. At an idle partition nobody
+        looks at them, so they are removed when they may be half of all.
         """
         waiting = self.waiting_fetches
         if len(waiting) >= self.most_fetches:
@@ -70,26 +72,27 @@ class Partition:
         waiting.append(fetch)
 
     def may_be_read(self, *, at_follower: bool) -> bool:
-        """Whether consumers read here: at the leader, or, if they may, at any replica with a role
-        (KIP-392)."""
+        """True if consumers may read here: at the leader, or, if allowed, at any replica with a
+        role (KIP-392).
+        """
         replica = self.replica
         return replica.leads or (at_follower and replica.up and replica.leader is not None)
 
     def fetchable_end(self, isolation_level: int) -> int:
-        """How far a consumer may read."""
+        """The offset below which a consumer may read."""
         if isolation_level == READ_COMMITTED:
             return self.last_stable_offset
         return self.replica.high_watermark
 
     def lead_from(self, now: int) -> None:
-        """A leader's clocks start with its epoch."""
+        """Reset the leader's knowledge of followers, at the beginning of its epoch."""
         self.caught_up = dict.fromkeys(self.replica.isr, now)
         self.last_fetch, self.log_starts = {}, {}
 
     def heard(self, now: int, follower: int, end: int, log_start: int) -> None:
-        """A follower has fetched from `end`: it is caught up now, or was at its last fetch.
+        """Take a follower's fetch from `end`: it is caught up now, or was at its last fetch.
 
-        Who fetches what was the end when it last fetched keeps up, though writes go on
+        A follower that has reached the log end of its last fetch keeps up, even if writes go on
         (KAFKA-1546).
         """
         log_end = self.replica.log.end
@@ -116,8 +119,8 @@ class Partition:
 class FetchPart:
     """One partition of a Fetch request.
 
-    `asked` is a follower's request as the leader counted it, and `decided` the answer where that
-    left nothing to read. A consumer that may reads `at_follower`.
+    `asked` is a follower's request as the leader counted it, and `decided` the answer if there is
+    nothing to read. A consumer that is allowed to reads `at_follower`.
     """
 
     remembered: SessionPartition
@@ -127,7 +130,7 @@ class FetchPart:
     decided: FetchedPartition | None = None
 
     def has_records(self, isolation_level: int) -> bool:
-        """Whether there is something to read."""
+        """True if there are records to read."""
         partition, asked = self.partition, self.asked
         assert partition is not None
         if asked is not None:
@@ -135,8 +138,10 @@ class FetchPart:
         return partition.fetchable_end(isolation_level) > self.remembered.wanted.fetch_offset
 
     def is_settled(self) -> bool:
-        """Whether there is an answer that no record has to be waited for: an error, a cut, or news
-        of the high watermark and of the log start for a follower."""
+        """True if an answer needs no further record.
+
+        It has an error, a truncation, or, for a follower, another high watermark or log start.
+        """
         partition, remembered, asked = self.partition, self.remembered, self.asked
         if partition is None or self.decided is not None or remembered.failed:
             return True
@@ -152,7 +157,7 @@ class FetchPart:
         )
 
     def available(self, isolation_level: int) -> int:
-        """How much there is to read, in the log's unit."""
+        """The amount to read, in the log's unit."""
         partition, asked = self.partition, self.asked
         assert partition is not None
         log, wanted = partition.log, self.remembered.wanted
@@ -163,7 +168,7 @@ class FetchPart:
 
 @define(eq=False)
 class DelayedFetch:
-    """A Fetch request for which there is nothing to read yet."""
+    """A Fetch request without enough to read yet."""
 
     request: Request
     parts: list[FetchPart]
@@ -171,12 +176,13 @@ class DelayedFetch:
     completed: bool = False
 
     def news(self, isolation_level: int) -> list[FetchPart]:
-        """The partitions of which an answer would say something else than the last one did."""
+        """The partitions whose answer would differ from the last one."""
         return [one for one in self.parts if one.is_settled() or one.has_records(isolation_level)]
 
     def is_served(self, news: Sequence[FetchPart], min_bytes: int, isolation_level: int) -> bool:
-        """Whether it can be answered: there is enough to read, or something other than records to
-        tell."""
+        """True if the request can be answered: there is enough to read, or something other than
+        records to report.
+        """
         if not news:
             return min_bytes <= 0
         if min_bytes <= 1 or any(one.is_settled() for one in news):

@@ -1,4 +1,4 @@
-"""Produce: append, and answer when acks says so."""
+"""Produce: append batches, and answer as acks asks."""
 
 from collections import deque
 
@@ -30,7 +30,7 @@ class Produces:
     context: Context
 
     def produce(self, request: Request) -> tuple[list[Partition], DelayedProduce]:
-        """Append each batch; answers what grew, and what may have to wait."""
+        """Append each batch; return the partitions that grew, and the delayed request."""
         body: ProduceRequest = request.body
         delayed = DelayedProduce(request, len(body.batches), {})
         grown: list[Partition] = []
@@ -72,7 +72,7 @@ class Produces:
             partition.waiting_batches = deque(sorted(queue, key=_last))
 
     def committed(self, partition: Partition) -> None:
-        """The high watermark has moved: answer who waited for it."""
+        """Answer the requests that waited for the new high watermark."""
         queue, high_watermark = partition.waiting_batches, partition.replica.high_watermark
         while queue and queue[0].appended.last_offset < high_watermark:
             waiting = queue.popleft()
@@ -80,14 +80,16 @@ class Produces:
                 self._done(waiting.produce, partition, waiting.batch, waiting.appended)
 
     def give_up(self, partition: Partition, error: str = NotLeader.kafka_error) -> None:
-        """Who no longer leads can promise nothing: what waited here may be cut off."""
+        """Refuse waiting requests: this broker no longer leads, so their records may be
+        truncated.
+        """
         while partition.waiting_batches:
             waiting = partition.waiting_batches.popleft()
             if not waiting.produce.completed:
                 self._refuse(waiting.produce, partition.name, error)
 
     def expire(self, delayed: DelayedProduce) -> None:
-        """The time-out is over; what was appended may still be committed."""
+        """Answer after the timeout; appended records may still be committed."""
         if delayed.completed:
             return
         for name, _ in delayed.request.body.batches:

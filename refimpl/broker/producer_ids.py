@@ -1,4 +1,4 @@
-"""Producer ids for idempotent producers, from blocks that the controller gives out (KIP-730)."""
+"""Producer ids for idempotent producers, from blocks that the controller allocates (KIP-730)."""
 
 from collections import deque
 
@@ -28,9 +28,10 @@ class ProducerIds:
     waiting: deque[Request] = field(factory=deque[Request])
 
     def init(self, request: Request) -> None:
-        """A producer without transactions gets an id that nobody has had.
+        """Give a producer without transactions an id that no other has had.
 
-        So does one that names its own: it may raise that one's epoch by itself (KIP-360).
+        A producer that names its own id gets a new one too: it may raise its epoch by itself
+        (KIP-360).
         """
         self.waiting.append(request)
         self._serve()
@@ -43,14 +44,14 @@ class ProducerIds:
             self.ask()
 
     def ask(self) -> None:
-        """Ask for a block; also again, where no answer came: a block that is lost is lost."""
+        """Ask for a block, again if no answer came; a block whose answer was lost is not used."""
         context = self.context
         if self.waiting and context.broker_epoch >= 0:
             body = AllocateProducerIdsRequest(context.id, context.broker_epoch)
             self.asked = context.request(context.controller, body)
 
     def allocated(self, response: Response) -> None:
-        """The controller has answered."""
+        """Take the controller's answer."""
         body: AllocateProducerIdsResponse = response.body
         if response.correlation_id != self.asked:
             return

@@ -1,6 +1,6 @@
 """The replicas of one broker, as the metadata has them: opened, led, followed, deleted.
 
-What Kafka calls ReplicaManager, where it follows the metadata.
+It is the part of Kafka's ReplicaManager that follows the metadata.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,12 +38,12 @@ from refimpl.storage.config import LogConfig
 PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 
 MANY = 8
-"""Of so many new partitions the folders are made together."""
+"""The number of new partitions from which on their folders are created together."""
 
 
 @define(eq=False)
 class ReplicaManager:
-    """Obeys what is news; `min_isr` is min.insync.replicas of topics of which nothing is told."""
+    """Applies metadata changes; `min_isr` is the default min.insync.replicas of topics."""
 
     context: Context
     metadata: Metadata
@@ -55,11 +55,11 @@ class ReplicaManager:
     fetches: Fetches
     deletes: Deletes
     groups: GroupCoordinators
-    #: The file's settings, where topics and their logs are configured by Kafka's names
+    # : The file's settings, if topics and their logs are configured by Kafka's names
     configs: Configs | None = None
 
     def update(self, now: int, changes: Sequence[Change], *, is_full: bool) -> None:
-        """Take over what has changed.
+        """Apply changes of the metadata.
 
         Epochs may have been skipped: only the newest decision about a partition counts.
         """
@@ -87,7 +87,7 @@ class ReplicaManager:
             self._delete_strays(now)
 
     def _is_new(self, change: PartitionRegistration) -> bool:
-        """Whether a log has to be made for it."""
+        """True if a log has to be created for it."""
         context = self.context
         return (
             context.id in change.replicas
@@ -96,7 +96,7 @@ class ReplicaManager:
         )
 
     def _waited_for(self, partitions: Iterable[Partition]) -> None:
-        """Who is fenced is not waited for by DeleteRecords."""
+        """Check DeleteRecords requests again: they do not wait for a fenced broker."""
         for partition in partitions:
             self.deletes.check(partition)
 
@@ -119,7 +119,7 @@ class ReplicaManager:
             partition.log.configure(LogConfig.of(values, expiration_ms))
 
     def _require(self, partition: Partition, min_isr: int) -> None:
-        """So many replicas are to be in sync, or all, where there are not so many."""
+        """Set the minimum ISR of a partition; at most its number of replicas."""
         known = self.metadata.partitions.get(partition.name)
         most = len(known.replicas) if known is not None else min_isr
         partition.replica.min_isr = min(min_isr, most)
@@ -128,7 +128,7 @@ class ReplicaManager:
         context, name = self.context, change.partition
         partition = context.partitions.get(name)
         if partition is not None and partition.topic_id not in (b"", change.topic_id):
-            self._delete(now, partition)  # of a topic that bore this name before
+            self._delete(now, partition)  # of an earlier topic of this name
             partition = None
         if context.id not in self.metadata.partitions[name].replicas:
             if partition is not None:
@@ -142,8 +142,9 @@ class ReplicaManager:
             self._decided(now, partition, change.decision)
 
     def _open(self, name: TopicPartition, topic_id: bytes) -> Partition | None:
-        """The partition's log, to be configured; one that an earlier topic of this name has left
-        goes first (KIP-516)."""
+        """Open the partition's log; a log that an earlier topic of this name left is deleted first
+        (KIP-516).
+        """
         opened = self.storage.open(name)
         if opened is None or opened.topic_id in (b"", topic_id):
             return opened
@@ -151,17 +152,21 @@ class ReplicaManager:
         self.storage.delete(name)
         return self.storage.open(name)
 
-    # What goes
+    # Deletion
 
     def _delete_strays(self, now: int) -> None:
-        """What is here of a topic or partition that is not, or is not here, goes (KAFKA-14616)."""
+        """Delete partitions that the metadata does not know, or does not place here
+        (KAFKA-14616).
+        """
         for partition in list(self.context.partitions.values()):
             known = self.metadata.partitions.get(partition.name)
             if known is None or self.context.id not in known.replicas:
                 self._delete(now, partition)
 
     def _delete(self, now: int, partition: Partition) -> None:
-        """The partition is no longer here: whoever waits for it is told, and its log goes."""
+        """Delete a partition that this broker no longer hosts: refuse its waiting requests, delete
+        its log.
+        """
         del self.context.partitions[partition.name]
         partition.replica.up = False
         self.fetchers.leave(partition)

@@ -1,4 +1,4 @@
-"""Which replica a consumer had best read from: one of its own rack (KIP-392)."""
+"""The choice of a replica for a consumer to read from: one of its own rack (KIP-392)."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from refimpl.broker.partition import Partition
 from refimpl.messages.cluster import BrokerRegistration
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The one `replica.selector.class` that there is."""
+"""The only `replica.selector.class` that is supported."""
 
 
 def preferred_read_replica(
@@ -14,8 +14,9 @@ def preferred_read_replica(
 ) -> int | None:
     """A follower in the consumer's rack, as RackAwareReplicaSelector chooses; None for the leader.
 
-    It is in sync, has the offset, and is the one whose log reaches furthest; of equal ones, the one
-    that was caught up last. A leader in that rack comes before all of them.
+    The follower is in sync and has the offset. The one with the highest log end offset is chosen;
+    among equal ones the one that was caught up last. A leader in that rack comes before all of
+    them.
     """
     replica = partition.replica
     if _rack(brokers, replica.id) == rack_id:
@@ -34,6 +35,6 @@ def preferred_read_replica(
 
 
 def _rack(brokers: Mapping[int, BrokerRegistration], broker: int) -> str | None:
-    """That of a broker which is alive."""
+    """The rack of a broker that is alive; None otherwise."""
     known = brokers.get(broker)
     return None if known is None or known.fenced else known.rack

@@ -1,7 +1,7 @@
-"""Incremental fetch sessions (KIP-227): both sides name only what has changed.
+"""Incremental fetch sessions (KIP-227): both sides name only changes.
 
 A session has an id and an epoch that grows with each request, so a request that was overtaken or
-comes twice is refused.
+arrives twice is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from refimpl.messages.broker import (
 
 @define(eq=False)
 class SessionPartition:
-    """What a session remembers of one partition: the last position, and what was last answered."""
+    """A session's state of one partition: the last position, and the last answer."""
 
     wanted: FetchPartition
     number: int = 0
@@ -32,14 +32,14 @@ class SessionPartition:
     failed: bool = False
 
     def answered(self, fetched: FetchedPartition) -> None:
-        """This was sent."""
+        """Record an answer that was sent."""
         self.high_watermark, self.failed = fetched.high_watermark, fetched.error is not None
         self.log_start_offset = fetched.log_start_offset
 
 
 @define(eq=False)
 class FetchSession:
-    """A session as the answering broker keeps it."""
+    """A session at the answering broker."""
 
     id: int
     replica_id: int
@@ -49,7 +49,7 @@ class FetchSession:
     )
 
     def update(self, request: FetchRequest) -> None:
-        """Take over what the request names."""
+        """Apply the partitions that a request names."""
         for known in self.partitions.values():
             known.number += 1
         for wanted in request.partitions:
@@ -62,21 +62,23 @@ class FetchSession:
             self.partitions.pop(partition, None)
 
     def served(self, partition: TopicPartition) -> None:
-        """This one got records; next time the others come first (KIP-74)."""
+        """Move a partition that got records to the end, so that others come first next time
+        (KIP-74).
+        """
         if len(self.partitions) > 1 and partition in self.partitions:
             self.partitions[partition] = self.partitions.pop(partition)
 
 
 @define(eq=False)
 class FetchSessions:
-    """All sessions of a broker: the oldest gives way when there is no room."""
+    """All sessions of a broker; the oldest is removed when there is no room."""
 
     slots: int
     sessions: dict[int, FetchSession] = field(factory=dict[int, FetchSession])
     created: int = 0
 
     def resolve(self, request: FetchRequest) -> tuple[FetchSession | None, list[SessionPartition]]:
-        """The session that a request belongs to, and everything that it asks for.
+        """The session of a request, and all partitions that it asks for.
 
         Raises FetchSessionIdNotFound, InvalidFetchSessionEpoch.
         """
@@ -91,7 +93,7 @@ class FetchSessions:
         return session, list(session.partitions.values())
 
     def _create(self, request: FetchRequest) -> FetchSession:
-        """A new session; a replica has one at most."""
+        """Create a session; a replica has at most one."""
         self.sessions.pop(request.session_id, None)
         if request.replica_id != CONSUMER:
             for session in list(self.sessions.values()):
@@ -116,7 +118,7 @@ class FetchSessions:
 
 @define(eq=False)
 class FetchSessionHandler:
-    """A session as the asking broker keeps it."""
+    """A session at the broker that fetches."""
 
     session_id: int = 0
     epoch: int = NEW_SESSION
@@ -127,9 +129,10 @@ class FetchSessionHandler:
     def build(
         self, wanted: Mapping[TopicPartition, FetchPartition]
     ) -> tuple[Sequence[FetchPartition], Sequence[TopicPartition]]:
-        """What the next request has to name, and what it takes out of the session.
+        """The partitions that the next request must name, and those that it removes from the
+        session.
 
-        Numbers go on by themselves: what was to be sent before is known by being the same object.
+        Numbers go on by themselves. A partition is unchanged if it is the same object as before.
         """
         sent, self.sent = self.sent, wanted
         if self.epoch == NEW_SESSION:
@@ -140,7 +143,7 @@ class FetchSessionHandler:
         return changed, tuple([name for name in sent if name not in wanted])
 
     def answered(self, response: FetchResponse) -> None:
-        """The answer came: the session goes on, or, after an error, a new one has to be made."""
+        """Go on with the session after an answer; after an error a new session has to be made."""
         if response.error is not None:
             self.reset()
         else:
@@ -148,5 +151,7 @@ class FetchSessionHandler:
             self.epoch += 1
 
     def reset(self) -> None:
-        """An answer is missing: nobody knows what the other side remembers."""
+        """Begin a new session, because an answer is missing: the other side's state is not
+        known.
+        """
         self.session_id, self.epoch, self.sent = 0, NEW_SESSION, {}

@@ -1,6 +1,6 @@
 """A node whose cluster keeps its metadata in a store: it registers there, and may be controller.
 
-Its host carries requests to the store, and hands over whatever the store's session delivers.
+Its host carries requests to the store, and delivers the messages of the store's session.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ FOR_THE_CONTROLLER = (
     c.Envelope,
     c.AllocateProducerIdsRequest,
 )
-"""Requests to whoever is controller; who is not answers an Envelope with NOT_CONTROLLER."""
+"""Requests to the controller; another broker answers an Envelope with NOT_CONTROLLER."""
 
 OF_THE_STORE = (
     store.Connected,
@@ -36,21 +36,23 @@ OF_THE_STORE = (
 class StoredNode(Node):
     """A broker with an ephemeral znode; its broker epoch is that znode's czxid.
 
-    When a session ends and the process does not, the broker registers again, and has another
-    epoch: nobody counts what it did under the old one.
+    If a session ends and the process lives, the broker registers again, with another epoch: its
+    actions under the old epoch do not count.
     """
 
     candidate: StoredController = field(kw_only=True)
 
     def start(self, now: int, partitions: Sequence[m.TopicPartition]) -> Sequence[Any]:
-        """Open the logs of these partitions; the store's session opens, and then we register."""
+        """Open the logs of these partitions; the broker registers once the store's session
+        opens.
+        """
         for name in partitions:
             self._open(name)
         self.context.controller = -1
         return self._outputs()
 
     def handle(self, now: int, message: Any) -> Sequence[Any]:
-        """Take an input, of the network, the clock or the store."""
+        """Take an input from the network, the clock or the store."""
         if isinstance(message, OF_THE_STORE) or self._is_for_the_controller(message):
             return self._candidate(now, message)
         return Node.handle(self, now, message)
@@ -62,7 +64,7 @@ class StoredNode(Node):
 
     def _candidate(self, now: int, message: Any) -> Sequence[Any]:
         candidate, context = self.candidate, self.context
-        candidate.controller_id = context.controller  # by news, since somebody looked
+        candidate.controller_id = context.controller  # by a metadata update, since the last check
         outputs = candidate.handle(now, message)
         self._hear(candidate.election.newest_epoch)
         if candidate.broker_epoch != context.broker_epoch:
@@ -74,6 +76,8 @@ class StoredNode(Node):
         return [*outputs, *self._outputs()]
 
     def _hear(self, controller_epoch: int) -> None:
-        """Obey no predecessor of the controller that the store names, or that this broker is: its
-        late news would send heartbeats back to where nobody answers them."""
+        """Refuse predecessors of the controller that the store names, or that this broker is.
+
+        A late update of theirs would send heartbeats to a broker that does not answer them.
+        """
         self.fence.hear(max(controller_epoch, self.fence.controller_epoch))

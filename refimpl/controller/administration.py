@@ -1,7 +1,7 @@
-"""What operators ask of the controller: topics, leaders, replicas, configurations, quotas.
+"""The requests of operators: topics, leaders, replicas, configurations, quotas.
 
-Each request is planned by pure functions (`topics`, `elections`, `reassignments`, `configs`,
-`quotas`); here the plans are put in force, one part of a request after the other, and answered.
+Pure functions plan each request (`topics`, `elections`, `reassignments`, `configs`, `quotas`). This
+module puts the plans in force, one part of a request after the other, and answers.
 """
 
 from collections import Counter
@@ -53,7 +53,7 @@ DASH = 62
 """The place of the dash in the alphabet of base64 for URLs: the first six bits of an id."""
 
 PRODUCER_IDS = 1_000
-"""How many producer ids a block has (KIP-730)."""
+"""The number of producer ids in a block (KIP-730)."""
 
 
 @define(eq=False)
@@ -67,11 +67,11 @@ class Administration:
     metric_names: dict[str, str] = field(factory=dict[str, str])
     mutation_quotas: MutationQuotas = field(init=False)
     _handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
-    #: Those that a client's quota limits
+    # : The requests that a client's quota limits
     _mutations: Mapping[type, Callable[[Any, MutationQuota], Any]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what."""
+        """Map each type of request to its handler."""
         config = self.state.config
         window_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(self.state.metadata, window_s)
@@ -92,7 +92,7 @@ class Administration:
         }
 
     def ask(self, now: int, body: Any) -> Any:
-        """The answer to a request, or None if it is nothing that operators ask."""
+        """The answer to a request; None if it is not an administrative one."""
         mutation = self._mutations.get(body.__class__)
         if mutation is not None:
             quota = self.mutation_quotas.of(body.mutator, now)
@@ -105,7 +105,7 @@ class Administration:
     def create_topics(
         self, body: c.CreateTopicsRequest, quota: MutationQuota
     ) -> c.CreateTopicsResponse:
-        """Make topics; one that is refused does not keep others from being made (KIP-4)."""
+        """Create topics; refusing one does not keep others from being created (KIP-4)."""
         twice = _repeated(topic.name for topic in body.topics)
         wanted = [topic for topic in body.topics if topic.name not in twice]
         duplicates = [
@@ -161,7 +161,7 @@ class Administration:
         return self.metric_names
 
     def _new_id(self) -> bytes:
-        """A random UUID (version 4), neither all zero nor one that begins with a dash in text."""
+        """A random UUID (version 4), neither all zero nor with a leading dash in text."""
         while True:
             raw = bytearray(self.rng.randbytes(16))
             raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
@@ -171,7 +171,7 @@ class Administration:
     def delete_topics(
         self, body: c.DeleteTopicsRequest, quota: MutationQuota
     ) -> c.DeleteTopicsResponse:
-        """Delete topics by name or by id; whoever is named twice is not deleted at all."""
+        """Delete topics by name or by id; a topic that is named twice is not deleted."""
         if not self.state.config.delete_topic_enable:
             error = ("TOPIC_DELETION_DISABLED", "Topic deletion is disabled.")
             named = [c.DeletedTopic(name, ZERO_ID, *error) for name in body.names]
@@ -196,7 +196,7 @@ class Administration:
     def _wanted_topics(
         self, body: c.DeleteTopicsRequest, results: list[c.DeletedTopic]
     ) -> dict[bytes, str]:
-        """The topics by their ids; who cannot be found, or is there twice, goes to the results."""
+        """The topics by their ids; those that are not found, or named twice, go to the results."""
         metadata, wanted = self.state.metadata, dict[bytes, str]()
         invalid = "INVALID_REQUEST"
         twice, twice_ids = _repeated(body.names), _repeated(body.topic_ids)
@@ -270,7 +270,9 @@ class Administration:
     # Leaders and replicas
 
     def elect_leaders(self, body: c.ElectLeadersRequest) -> c.ElectLeadersResponse:
-        """Elect leaders; of all partitions, those that needed none are not spoken of (KIP-460)."""
+        """Elect leaders; a request for all partitions leaves out those that needed no election
+        (KIP-460).
+        """
         wanted = tuple(self.state.partitions) if body.partitions is None else body.partitions
         results: list[c.PartitionResult] = []
         for name in wanted:
@@ -300,7 +302,7 @@ class Administration:
     def alter_reassignments(
         self, body: c.AlterPartitionReassignmentsRequest
     ) -> c.AlterPartitionReassignmentsResponse:
-        """Begin, replace or take back moves of replicas (KIP-455)."""
+        """Begin, replace or cancel reassignments (KIP-455)."""
         results: list[c.PartitionResult] = []
         for wanted in body.partitions:
             try:
@@ -333,7 +335,7 @@ class Administration:
     def list_reassignments(
         self, body: c.ListPartitionReassignmentsRequest
     ) -> c.ListPartitionReassignmentsResponse:
-        """What moves."""
+        """The reassignments under way."""
         return c.ListPartitionReassignmentsResponse(
             ongoing(self.state.metadata.partitions, body.partitions)
         )
@@ -417,7 +419,7 @@ class Administration:
     # Brokers
 
     def unregister_broker(self, body: c.UnregisterBrokerRequest) -> c.ControlResponse:
-        """A broker will not come back."""
+        """Remove a broker that will not come back."""
         broker, registry = body.broker_id, self.state.registry
         if broker not in self.state.metadata.brokers:
             return c.ControlResponse(
@@ -433,7 +435,7 @@ class Administration:
     def allocate_producer_ids(
         self, body: c.AllocateProducerIdsRequest
     ) -> c.AllocateProducerIdsResponse:
-        """A block of producer ids that nobody else gets (KIP-730)."""
+        """A block of producer ids that no other broker gets (KIP-730)."""
         try:
             self.state.registry.check(body.broker_id, body.broker_epoch)
         except Refusal as refusal:
@@ -444,5 +446,5 @@ class Administration:
 
 
 def _repeated(names: Iterable[Any]) -> list[Any]:
-    """What is there more than once, in order of appearance."""
+    """The names that occur more than once, in order of appearance."""
     return [name for name, times in Counter(names).items() if times > 1]

@@ -1,8 +1,8 @@
-"""How long a client is to be left alone that takes more than its quota (KIP-13, KIP-124, KIP-612).
+"""The throttle time of a client that exceeds its quota (KIP-13, KIP-124, KIP-612).
 
 Kafka's ClientQuotaManager: the bytes of each client, and the time that its requests take, are
-counted in windows; what they come to above the quota is made up for by not reading from the client,
-who is told so. Connections of an address above its quota are ended as late.
+counted in windows. While a client is above its quota it is not read from, and the answer names the
+throttle time. Connections from an address above its quota are ended after that time.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from refimpl.controller.quotas import CLIENT_ID, IP, USER
 from refimpl.messages.cluster import ClusterMetadata, QuotaEntity
 
 ANONYMOUS = "ANONYMOUS"
-"""Who everybody is that has not logged in."""
+"""The user of all clients that have not authenticated."""
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 REQUEST = "request_percentage"
@@ -23,20 +23,20 @@ PERCENT_OF_NS = 1e-7
 """A nanosecond, as a percentage of a second."""
 
 Sharers = tuple[str | None, str | None]
-"""Which user and which client id share a quota; None where it does not matter."""
+"""The user and the client id that share a quota; None where it does not matter."""
 
 
 @define
 class Rate:
-    """What there is of something a second, over the last `count` windows of so many ms."""
+    """A rate per second over the last `count` windows, each of so many ms."""
 
     count: int
     window_ms: int
-    #: When each window began, and what was counted in it
+    # : The start of each window, and the amount counted in it
     windows: deque[tuple[int, float]] = field(factory=deque[tuple[int, float]])
 
     def record(self, now: int, amount: float) -> None:
-        """Count so much more."""
+        """Count an amount."""
         windows = self.windows
         while windows and now - windows[0][0] >= self.count * self.window_ms:
             windows.popleft()
@@ -45,7 +45,7 @@ class Rate:
         self.add(amount)
 
     def add(self, amount: float) -> None:
-        """Count so much more in the newest window."""
+        """Count an amount in the newest window."""
         began, before = self.windows[-1]
         self.windows[-1] = began, before + amount
 
@@ -56,7 +56,7 @@ class Rate:
         return elapsed + max(missing, 0) * self.window_ms
 
     def throttle_ms(self, now: int, bound: float) -> int:
-        """After how long without anything more the rate is at the bound."""
+        """The time without further amounts after which the rate is at the bound."""
         size_ms = max(self.size_ms(now), 1)
         rate = 1000 * sum(amount for _, amount in self.windows) / size_ms
         return max(0, round((rate - bound) / bound * size_ms))
@@ -64,7 +64,7 @@ class Rate:
 
 @define(eq=False)
 class ClientQuotas:
-    """The rates of all clients whose quotas the metadata know; `samples` is quota.window.num."""
+    """The rates of all clients with a quota in the metadata; `samples` is quota.window.num."""
 
     metadata: ClusterMetadata
     samples: int
@@ -72,7 +72,7 @@ class ClientQuotas:
     rates: dict[tuple[str, Sharers], Rate] = field(factory=dict[tuple[str, Sharers], Rate])
 
     def throttle_ms(self, kind: str, client_id: str | None, amount: float, now: int) -> int:
-        """Count what a client has sent or fetched; answers how long it is to be left alone."""
+        """Count an amount that a client sent or fetched; return its throttle time."""
         found = quota_of(self.metadata, kind, client_id)
         if found is None:
             return 0
@@ -82,13 +82,16 @@ class ClientQuotas:
         return rate.throttle_ms(now, bound)
 
     def request_throttle_ms(self, client_id: str | None, spent_ns: int, now: int) -> int:
-        """Count how long a thread was busy with a request; answers as `throttle_ms`, and never more
-        than a window."""
+        """Count the thread time of a request; return the client's throttle time, at most one
+        window.
+        """
         amount = spent_ns * PERCENT_OF_NS
         return min(self.throttle_ms(REQUEST, client_id, amount, now), self.window_ms)
 
     def connection_throttle_ms(self, address: str, now: int) -> int:
-        """Count a connection of this address, or answer after how long it is to be ended."""
+        """Count a connection from this address, or return the time after which it is to be
+        ended.
+        """
         quotas = self.metadata.quotas
         for name in (address, None) if quotas else ():
             bound = quotas.get(frozenset(((IP, name),)), {}).get(CONNECTION)
@@ -112,7 +115,7 @@ class ClientQuotas:
 def quota_of(
     metadata: ClusterMetadata, kind: str, client_id: str | None
 ) -> tuple[Sharers, float] | None:
-    """A client's most special quota of this kind: who shares it, and how much it is."""
+    """A client's most specific quota of this kind: the sharers and the bound."""
     quotas = metadata.quotas
     if not quotas:
         return None
@@ -124,7 +127,7 @@ def quota_of(
 
 
 def _candidates(client_id: str) -> Iterator[tuple[QuotaEntity, Sharers]]:
-    """Entities that a client belongs to, in the order in which Kafka looks for quotas."""
+    """The entities that a client belongs to, in the order in which Kafka looks for quotas."""
     for user in (ANONYMOUS, None):
         for client in (client_id, None):
             entity = frozenset(((USER, user), (CLIENT_ID, client)))

@@ -1,7 +1,7 @@
-"""What a broker refuses of changes of configurations before it asks the controller: pure functions.
+"""A broker's checks of configuration changes before it asks the controller: pure functions.
 
-Kafka's ConfigAdminManager: a broker checks what concerns itself, the controller all that concerns
-topics and the cluster.
+Kafka's ConfigAdminManager: a broker checks its own settings, the controller those of topics and of
+the cluster.
 """
 
 from collections import Counter
@@ -20,7 +20,9 @@ def check_incremental(
     changes: Sequence[ConfigAlteration],
     configured: Mapping[str, str],
 ) -> None:
-    """Refuse what one broker, or all of them, cannot be told; `configured` is what holds so far."""
+    """Refuse changes that a broker, or all of them, cannot apply; `configured` is the current
+    state.
+    """
     _check_names(change.name for change in changes)
     _check_values(one.name for one in changes if one.operation != DELETE and one.value is None)
     for one in changes:
@@ -34,7 +36,7 @@ def check_incremental(
 def check_replacement(
     broker_id: int, resource: ConfigResource, values: Sequence[tuple[str, str | None]]
 ) -> None:
-    """The same of all configurations of a resource at once."""
+    """Refuse a replacement of all configurations of a resource, by the same rules."""
     _check_names(name for name, _ in values)
     _check_values(name for name, value in values if value is None)
     if resource.type == BROKER:

@@ -1,4 +1,4 @@
-"""What the controller knows of configurations: Kafka's own, by the tables of `refimpl.configs`."""
+"""The controller's configuration schema: Kafka's settings, by the tables of `refimpl.configs`."""
 
 from collections.abc import Mapping
 
@@ -22,11 +22,11 @@ class KafkaConfigSchema:
     configs: Configs = field(factory=Configs)
 
     def is_list(self, resource_type: str, key: str) -> bool:
-        """Whether values of this key are lists, separated by commas."""
+        """True if values of this key are lists, separated by commas."""
         return is_list(SETTINGS[resource_type], key)
 
     def default(self, resource_type: str, key: str) -> str | None:
-        """What holds where nothing is set."""
+        """The value of a key that is not set."""
         if resource_type == TOPIC:
             return show(self.configs.topic_value(key, {})) if key in TOPIC_SETTINGS else None
         if resource_type == GROUP:
@@ -38,7 +38,7 @@ class KafkaConfigSchema:
     ) -> None:
         """Raise ApiError if these cannot be the configuration of a resource.
 
-        A broker's values the broker itself has checked before it asked.
+        A broker has checked its own values before it asked.
         """
         if resource.type == BROKER:
             _check_broker_name(resource.name)

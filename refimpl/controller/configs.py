@@ -1,7 +1,7 @@
-"""What becomes of requests to change configurations: pure functions.
+"""The plans for requests to change configurations: pure functions.
 
-In the words of Kafka 4.3's ConfigurationControlManager. Which keys there are, of which type and
-with which values, a `ConfigSchema` knows.
+Messages are those of Kafka 4.3's ConfigurationControlManager. A `ConfigSchema` knows the keys,
+their types and their values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ _OPERATIONS = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRA
 
 
 class ConfigSchema(Protocol):
-    """What is known of configurations."""
+    """The keys of each resource type, with their types and defaults."""
 
     def is_list(self, resource_type: str, key: str) -> bool:
-        """Whether values of this key are lists, separated by commas."""
+        """True if values of this key are lists, separated by commas."""
         ...
 
     def default(self, resource_type: str, key: str) -> str | None:
-        """What holds where nothing is set."""
+        """The value of a key that is not set."""
         ...
 
     def validate(
@@ -74,7 +74,7 @@ def plan_replacement(
     *,
     elr_enabled: bool = False,
 ) -> Mapping[str, str]:
-    """All configurations of a resource after what was there is replaced (KIP-133)."""
+    """All configurations of a resource after a full replacement (KIP-133)."""
     existing = metadata.configs.get(resource, {})
     values = {key: value for key, value in wanted.items() if value is not None}
     changed = set(wanted) | set(existing)
@@ -90,7 +90,7 @@ def _with_parts(
     value: str | None,
     schema: ConfigSchema,
 ) -> str:
-    """A list with some values more, or fewer."""
+    """A list with values appended or subtracted."""
     if not schema.is_list(resource.type, key):
         raise ApiError(
             "INVALID_CONFIG",
@@ -139,7 +139,7 @@ def _check(
 
 
 def check_exists(resource: ConfigResource, metadata: ClusterMetadata) -> None:
-    """Refuse to configure a topic or a broker that is not there."""
+    """Refuse to configure a topic or a broker that does not exist."""
     if resource.type == TOPIC and resource.name not in metadata.topics:
         raise ApiError("UNKNOWN_TOPIC_OR_PARTITION", f"The topic '{resource.name}' does not exist.")
     if resource.type == BROKER and resource.name != CLUSTER_DEFAULT:
@@ -150,12 +150,12 @@ def check_exists(resource: ConfigResource, metadata: ClusterMetadata) -> None:
 
 
 def flag(metadata: ClusterMetadata, topic: str, key: str, otherwise: bool) -> bool:
-    """A boolean of a topic's configuration, where it is set."""
+    """A boolean of a topic's configuration, or `otherwise` if it is not set."""
     value = metadata.topic_config(topic, key)
     return otherwise if value is None else value.lower() == "true"
 
 
 def number(metadata: ClusterMetadata, topic: str, key: str, otherwise: int) -> int:
-    """A whole number of a topic's configuration, where it is set."""
+    """An integer of a topic's configuration, or `otherwise` if it is not set."""
     value = metadata.topic_config(topic, key)
     return otherwise if value is None else int(value)

@@ -1,6 +1,6 @@
-"""The controller without I/O: broker sessions, decisions about partitions, and what operators ask.
+"""The controller without I/O: broker sessions, decisions about partitions, operators' requests.
 
-Everything that is decided is told to all brokers, as the next version of the metadata.
+All brokers receive every decision, as the next version of the metadata.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,15 +34,15 @@ SESSIONS, BALANCE = "sessions", "balance"
 
 @define(eq=False, repr=False)
 class Controller:
-    """What one controller decides, and tells.
+    """The decisions of one controller, and their publication.
 
-    By itself (`handle`) it does not fail, keeps what a metadata store would, and ends the sessions
-    of brokers. On a store, `StoredController` lets it `decide`, writes that down, and only then
-    lets it `tell`.
+    On its own (`handle`) it does not fail, keeps the state that a metadata store would, and ends
+    the sessions of brokers. On a store, `StoredController` lets it `decide`, writes the changes,
+    and only then lets it `tell`.
 
-    What changes goes to all brokers as the next version of the metadata; to those `behind`, who
-    seem to have missed one, all of the metadata. `processes` is the incarnation id behind each
-    broker epoch.
+    All brokers receive changes as the next version of the metadata. Those `behind`, which seem to
+    have missed a version, receive all of the metadata. `processes` is the incarnation id behind
+    each broker epoch.
     """
 
     config: ControllerConfig
@@ -59,7 +59,7 @@ class Controller:
     _handlers: dict[type, Callable[[int, Any], None]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what."""
+        """Create the state, and map requests to their handlers."""
         self.state = ControllerState(self.config)
         self.decisions = Decisions(self.state)
         schema = KafkaConfigSchema(self.config.configs)
@@ -73,7 +73,7 @@ class Controller:
 
     @property
     def metadata(self) -> ClusterMetadata:
-        """What is in force."""
+        """The metadata in force."""
         return self.state.metadata
 
     @property
@@ -83,42 +83,44 @@ class Controller:
 
     @property
     def registry(self) -> BrokerRegistry:
-        """Who is registered, and alive."""
+        """The registered brokers, and which of them are alive."""
         return self.state.registry
 
     # In and out
 
     def start(self, now: int) -> Sequence[Any]:
-        """Begin to look after sessions, and after preferred leaders."""
+        """Begin to check sessions and preferred leaders."""
         self._set_timer(now)
         self.begin(now)
         return self._outputs()
 
     def begin(self, now: int) -> None:
-        """Begin to look after preferred leaders."""
+        """Begin to check preferred leaders."""
         if self.config.leader_imbalance_check_interval_ms:
             self._set(now + self.config.leader_imbalance_check_interval_ms, BALANCE)
 
     def handle(self, now: int, message: m.Input) -> Sequence[Any]:
-        """Take an input; answers outputs, in the order in which they happened."""
+        """Take an input; return outputs, in the order in which they happened."""
         self.decide(now, message)
         return self._outputs()
 
     def decide(self, now: int, message: m.Input) -> None:
-        """Take an input; what follows is in the state's changes and outputs, and is not told."""
+        """Take an input; keep the results in the state's changes and outputs, without publishing
+        them.
+        """
         if isinstance(message, m.Timer):
             self._timer(now, message.name)
         else:
             self._request(now, message)
 
     def tell(self, changes: Sequence[Change]) -> Sequence[Any]:
-        """What has changed is in force: answer who asked, and tell everybody."""
+        """Publish changes that are in force, and answer the requests that caused them."""
         self._publish(changes)
         outputs, self.state.outputs = self.state.outputs, []
         return outputs
 
     def take_changes(self) -> Sequence[Change]:
-        """What has been decided since this was asked last."""
+        """The changes since the last call."""
         if not self.state.changes:
             return ()
         changes, self.state.changes = newest(self.state.changes), []
@@ -172,9 +174,9 @@ class Controller:
         self.state.changes = []
 
     def _register(self, now: int, request: m.Request) -> None:
-        """A process has started: end what its predecessor had, then take it in.
+        """Register a process: end its predecessor's session first.
 
-        The same process may ask again, and is told the same; an older one is refused (KIP-631).
+        The same process may ask again, and gets the same answer; an older one is refused (KIP-631).
         """
         body: c.BrokerRegistrationRequest = request.body
         broker, known = body.broker_id, self.processes.get(body.broker_id, 0)
@@ -187,7 +189,7 @@ class Controller:
         if known:
             self._fence(broker)
         elif broker in self.registry.alive:
-            self.registry.fence(broker)  # a broker of which the first process was waited for
+            self.registry.fence(broker)  # a broker that was expected, with its first process
         self.broker_epochs += 1
         self._respond(request, c.BrokerRegistrationResponse(None, self.broker_epochs))
         crashed = known > 0 and body.previous_broker_epoch != previous
@@ -198,7 +200,7 @@ class Controller:
         self.appear(now, registration, crashed=crashed)
 
     def appear(self, now: int, registration: BrokerRegistration, *, crashed: bool) -> None:
-        """A broker's process has this epoch from now on, and takes part."""
+        """Unfence a broker's process under its broker epoch."""
         broker, epoch = registration.broker_id, registration.broker_epoch
         self.processes[broker] = registration.incarnation_id
         self.registry.register(broker, epoch)
@@ -237,12 +239,12 @@ class Controller:
             self.behind.add(broker)
 
     def vanish(self, broker: int) -> None:
-        """A broker's session is over, as the store has it."""
+        """End a broker's session, as the store reports."""
         self.state.outputs.append(SessionEnded(broker))
         self._fence(broker)
 
     def _fence(self, broker: int) -> None:
-        """A broker is gone, or starts again: another one has to do what it did."""
+        """Fence a broker that is gone, or starts again: others lead its partitions."""
         if broker in self.registry.alive and broker in self.processes:
             self.registry.fence(broker)
             self.state.broker_changed(broker)
@@ -260,8 +262,11 @@ class Controller:
         self._respond(request, c.AlterPartitionResponse(name, outcome))
 
     def move_leader(self, now: int, name: m.TopicPartition, broker: int) -> Sequence[Any]:
-        """Let this replica lead, or the leader lead anew, if it may: as when an operator puts it
-        first in the assignment and has the preferred leader elected."""
+        """Let this replica lead, or the current leader lead again in a new epoch, if it may.
+
+        It is as if an operator put the replica first in the assignment and had the preferred leader
+        elected.
+        """
         try:
             self.decisions.elect(name, self.partitions[name], elections.Choice(broker))
         except Refusal as refusal:
@@ -270,10 +275,10 @@ class Controller:
             self.state.outputs.append(Ignored("preferred elections"))
         return self._outputs()
 
-    # News
+    # Publishing
 
     def _publish(self, changes: Sequence[Change]) -> None:
-        """Tell all brokers what has changed, as one version of the metadata."""
+        """Send all brokers the changes, as one version of the metadata."""
         if not changes and not self.behind:
             return
         behind, self.behind = self.behind, set()

@@ -1,4 +1,4 @@
-"""What the controller decides about partitions, when brokers come and go or somebody asks."""
+"""The controller's decisions about partitions, when brokers come and go or a request arrives."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -27,11 +27,11 @@ class Decisions:
     # New partitions
 
     def create_topic(self, name: str, topic_id: bytes) -> None:
-        """A topic without partitions."""
+        """Create a topic without partitions."""
         self.state.change(TopicCreated(name, topic_id))
 
     def create_partition(self, name: TopicPartition, replicas: Sequence[int]) -> None:
-        """A new partition: whoever is active is in sync, and the first of them leads."""
+        """Create a partition: all active replicas are in sync, and the first of them leads."""
         here = self.state
         active = [one for one in replicas if one in here.registry.active]
         state = PartitionState(
@@ -45,8 +45,9 @@ class Decisions:
     def create_missing(
         self, missing: Sequence[tuple[TopicPartition, tuple[int, ...]]]
     ) -> list[tuple[TopicPartition, tuple[int, ...]]]:
-        """Finish the creation of partitions that somebody began; answers those that have to wait,
-        for none of their replicas is there."""
+        """Finish a creation of partitions that was begun; return those that have to wait, because
+        none of their replicas is active.
+        """
         waiting: list[tuple[TopicPartition, tuple[int, ...]]] = []
         for name, replicas in missing:
             if any(one in self.state.registry.active for one in replicas):
@@ -56,22 +57,22 @@ class Decisions:
         return waiting
 
     def resume(self) -> None:
-        """Go on with reassignments: one whose end was half written ends now."""
+        """Go on with reassignments; one whose end was half written ends now."""
         for name, one in self.state.partitions.items():
             if not one.state.isr <= frozenset(one.assignment.replicas):
                 self._reassign(name, one, one.assignment)
             self._complete(name, one)
 
     def members(self) -> frozenset[int]:
-        """All brokers that lead or are in sync somewhere."""
+        """All brokers that are in some ISR."""
         return frozenset(
             member for one in self.state.partitions.values() for member in one.state.isr
         )
 
     def configured(self, topic: str | None = None, *, clear_elr: bool = False) -> None:
-        """A topic's configuration has changed, or that of all.
+        """Apply a changed configuration of one topic, or of all.
 
-        Another min.insync.replicas ends what the ELR stood for (KIP-966).
+        Another min.insync.replicas clears the ELR, whose promise was for the old one (KIP-966).
         """
         for name, one in self.state.partitions.items():
             if topic not in (None, name.topic):
@@ -95,14 +96,14 @@ class Decisions:
     # Brokers come and go
 
     def broker_fenced(self, broker: int) -> None:
-        """A broker is gone, or starts again: another one has to do what it did."""
+        """Elect other leaders for the partitions of a broker that is gone, or starts again."""
         for name, one in self.state.partitions.items():
             if broker in one.state.replicas:
                 self._fence(name, one, broker)
             self.find_leader(name, one)
 
     def broker_registered(self, broker: int, *, crashed: bool) -> None:
-        """A broker's new process is there; after a crash it may lack records."""
+        """Take in a broker's new process; after a crash it may lack records."""
         for name, one in self.state.partitions.items():
             before = one.state.partition_epoch
             one.state.register(broker, crashed=crashed)
@@ -111,8 +112,7 @@ class Decisions:
             self.find_leader(name, one)
 
     def replicas_failed(self, broker: int, names: Iterable[TopicPartition]) -> None:
-        """A broker lives, and its logs of these partitions have failed: others have to do there
-        what it did (KIP-112, KIP-858)."""
+        """Elect other leaders where a live broker's logs have failed (KIP-112, KIP-858)."""
         for name in names:
             one = self.state.partitions.get(name)
             if one is not None and one.state.fail_replica(broker):
@@ -120,7 +120,7 @@ class Decisions:
                 self.find_leader(name, one)
 
     def find_leaders(self) -> None:
-        """Somebody may lead now where nobody does."""
+        """Elect a leader of each partition without one, if a replica may lead now."""
         for name, one in self.state.partitions.items():
             self.find_leader(name, one)
 
@@ -147,7 +147,7 @@ class Decisions:
     # Elections
 
     def find_leader(self, name: TopicPartition, one: Controlled) -> None:
-        """Where nobody leads, let somebody, if somebody may."""
+        """Elect a leader if there is none and a replica may lead."""
         state = one.state
         if state.leader is not None:
             return
@@ -160,7 +160,7 @@ class Decisions:
                 self.state.outputs.append(Refused("election", refusal.kafka_error))
 
     def elect(self, name: TopicPartition, one: Controlled, choice: elections.Choice) -> None:
-        """Let this one lead; raises a refusal if it may not."""
+        """Let the chosen broker lead; raises a refusal if it may not."""
         state, broker = one.state, choice.broker
         in_isr = broker in state.isr
         if choice.how == "unclean":
@@ -176,7 +176,9 @@ class Decisions:
         self._decided(name, one, action, broker)
 
     def elect_unclean_once(self, name: TopicPartition, one: Controlled, broker: int) -> None:
-        """An operator accepts, this once, that records are lost (KIP-460)."""
+        """Elect a leader uncleanly, this once: an operator accepts that records are lost
+        (KIP-460).
+        """
         allowed, one.state.unclean_election = one.state.unclean_election, True
         try:
             self.elect(name, one, elections.Choice(broker, "unclean"))
@@ -188,10 +190,10 @@ class Decisions:
     def alter_partition(
         self, name: TopicPartition, request: AlterPartitionRequest
     ) -> AlterPartitionResponse:
-        """A leader asks for another ISR: a conditional update (KIP-497).
+        """Take a leader's request for another ISR: a conditional update (KIP-497).
 
-        What it adds may complete a reassignment; then another one may lead, and the one who asked
-        has to hear of that by the metadata.
+        An added replica may complete a reassignment. Then another broker may lead, and the
+        requester must learn that from the metadata.
         """
         one = self.state.partitions[name]
         state = one.state
@@ -212,13 +214,13 @@ class Decisions:
         )
 
     def move(self, name: TopicPartition, assignment: Assignment) -> None:
-        """Begin a reassignment, take it back, or end it; raises a refusal if nobody could lead."""
+        """Begin, cancel or complete a reassignment; raises a refusal if no replica could lead."""
         one = self.state.partitions[name]
         over = assignment.completed(one.state.isr)
         self._reassign(name, one, over or assignment)
 
     def _complete(self, name: TopicPartition, one: Controlled) -> None:
-        """End a reassignment if it can be."""
+        """Complete a reassignment if its replicas are in sync."""
         over = one.assignment.completed(one.state.isr)
         if over is not None:
             self._reassign(name, one, over)
@@ -232,7 +234,7 @@ class Decisions:
         self._configure(name, one)
         self._decided(name, one, "Reassign", left[0] if left else NOBODY, state.leader or NOBODY)
 
-    # What is said of it
+    # Queries
 
     def _decided(
         self,

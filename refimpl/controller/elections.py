@@ -1,7 +1,7 @@
-"""Who leads a partition: pure functions from what is in force to a choice.
+"""The choice of a partition's leader: pure functions of the current state.
 
-The guards are those of the machine (`PartitionState`); which of several candidates it is, and
-whether an election is called for, is decided here, as in Kafka 4.x (PartitionChangeBuilder).
+The guards are those of the machine (`PartitionState`). This module chooses among candidates, and
+decides whether an election is called for, as Kafka 4.x does (PartitionChangeBuilder).
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ How: TypeAlias = Literal["clean", "last known", "unclean"]
 
 
 class Choice(NamedTuple):
-    """Who shall lead, and what of it is not clean."""
+    """The new leader, and the kind of election: clean, unclean or last known."""
 
     broker: int
     how: How = "clean"
@@ -24,8 +24,9 @@ class Choice(NamedTuple):
 def online(
     assignment: Sequence[int], state: PartitionState, *, unclean: bool = False
 ) -> Choice | None:
-    """Who leads where nobody does: one of the ISR, else of the ELR, else who led last, else,
-    if that is allowed, anyone."""
+    """The leader for a partition without one: of the ISR, else of the ELR, else the last known
+    leader, else, if unclean election is allowed, any replica.
+    """
     active = state.active
     for candidates in (state.isr, state.elr):
         broker = first_live(tuple(assignment), candidates, active)
@@ -39,9 +40,9 @@ def online(
 
 
 def asked(election_type: int, assignment: Sequence[int], state: PartitionState) -> Choice:
-    """Who leads after an operator has asked for an election (KIP-183, KIP-460).
+    """The leader after an operator has asked for an election (KIP-183, KIP-460).
 
-    Raises ApiError: not needed, or nobody is there who may.
+    Raises ApiError if no election is needed, or no replica may lead.
     """
     if election_type == PREFERRED:
         return _preferred(assignment, state)
@@ -59,7 +60,7 @@ def asked(election_type: int, assignment: Sequence[int], state: PartitionState) 
 
 
 def not_needed() -> ApiError:
-    """Who should lead does."""
+    """The error for a partition whose leader is right already."""
     return ApiError("ELECTION_NOT_NEEDED", "Leader election not needed for topic partition.")
 
 
@@ -76,6 +77,6 @@ def _preferred(assignment: Sequence[int], state: PartitionState) -> Choice:
 
 
 def imbalanced(assignment: Sequence[int], state: PartitionState) -> bool:
-    """Whether another one leads than the first of the assignment, which could."""
+    """True if the preferred leader could lead, and another broker does."""
     preferred = assignment[0]
     return state.leader not in (None, preferred) and preferred in state.isr & state.active

@@ -1,6 +1,6 @@
-"""What the controller refuses an operator: an error name of Kafka, and Kafka's message beside it.
+"""The controller's refusals to operators: Kafka's name of an error, and Kafka's message.
 
-Both are what clients see, so they are those of Kafka 4.3.
+Clients see both, so they are those of Kafka 4.3.
 """
 
 from attrs import frozen
@@ -8,18 +8,18 @@ from attrs import frozen
 
 @frozen
 class ApiError(Exception):
-    """A request, or one part of one, that is refused."""
+    """The refusal of a request, or of one part of one."""
 
     error: str
     message: str | None = None
 
     def __str__(self) -> str:
-        """Both, for people."""
+        """Error and message, for people."""
         return self.error if self.message is None else f"{self.error}: {self.message}"
 
 
 def unknown_topic_or_partition(message: str | None = None) -> ApiError:
-    """No such topic, or no such partition of it."""
+    """The error for a topic or partition that does not exist."""
     return ApiError(
         "UNKNOWN_TOPIC_OR_PARTITION",
         "This server does not host this topic-partition." if message is None else message,

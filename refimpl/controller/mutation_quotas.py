@@ -1,9 +1,9 @@
-"""How many partitions a client may create and delete (KIP-599), as the controller counts them.
+"""The controller's quotas on creating and deleting partitions (KIP-599).
 
-Kafka's ControllerMutationQuotaManager: each client has a bucket of tokens, one for a partition,
-which fills with its quota and holds what comes together in all windows. Requests of versions whose
-clients know THROTTLING_QUOTA_EXCEEDED are refused while the bucket owes tokens; older ones are
-served, and their clients left alone until the bucket owes none.
+Kafka's ControllerMutationQuotaManager: each client has a bucket of tokens, one for each partition.
+It fills at the rate of the quota, and holds the tokens of all windows together. While the bucket
+owes tokens, clients that know THROTTLING_QUOTA_EXCEEDED are refused. Older clients are served, and
+throttled until the bucket owes none.
 """
 
 from attrs import define, field
@@ -24,12 +24,12 @@ class TokenBucket:
     filled_at: int
 
     def fill(self, now: int, bound: float, burst: float) -> None:
-        """Add what has come since: `bound` a second, up to `burst`."""
+        """Add the tokens earned since the last call: `bound` a second, up to `burst`."""
         earned = bound * (now - self.filled_at) / 1000
         self.tokens, self.filled_at = min(burst, self.tokens + earned), now
 
     def owed_ms(self, bound: float) -> int:
-        """After how long nothing is owed any more."""
+        """The time until no token is owed any more."""
         return max(0, round(-self.tokens / bound * 1000))
 
 
@@ -42,7 +42,7 @@ class MutationQuotas:
     buckets: dict[Sharers, TokenBucket] = field(factory=dict[Sharers, TokenBucket])
 
     def of(self, mutator: Mutator | None, now: int) -> "MutationQuota":
-        """For one request of a client; nobody's requests are not limited."""
+        """The quota for one request of a client; unlimited without a client."""
         if mutator is None:
             return MutationQuota()
         found = quota_of(self.metadata, MUTATION, mutator.client_id)
@@ -59,7 +59,7 @@ class MutationQuotas:
 
 @define(eq=False)
 class MutationQuota:
-    """What one request may do; `throttle_ms` is how long its client is to be left alone."""
+    """The quota for one request; `throttle_ms` is its client's throttle time."""
 
     bucket: TokenBucket | None = None
     bound: float = 0.0
@@ -67,9 +67,9 @@ class MutationQuota:
     throttle_ms: int = field(default=0, init=False)
 
     def take(self, partitions: int) -> None:
-        """So many partitions are created or deleted, or would be if this were not validation only.
+        """Count partitions that are created or deleted, or that a validation would create.
 
-        Raises ApiError THROTTLING_QUOTA_EXCEEDED where tokens are owed and the quota is strict.
+        Raises ApiError THROTTLING_QUOTA_EXCEEDED if tokens are owed and the quota is strict.
         """
         bucket = self.bucket
         if bucket is None:

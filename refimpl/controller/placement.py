@@ -1,8 +1,8 @@
-"""Where new partitions go: pure functions from brokers and racks to assignments.
+"""The placement of new partitions: pure functions from brokers and racks to assignments.
 
-Three rules. `striped` is that of Kafka 4.x (StripedReplicaPlacer); `shifted` that of Kafka up to
-3.9 (AdminUtils): the first replicas go round, the others by a shift that grows with each round;
-`plain` the textbook's: partition i has replica j on broker (i + j) mod n.
+There are three rules. `striped` is that of Kafka 4.x (StripedReplicaPlacer). `shifted` is that of
+Kafka up to 3.9 (AdminUtils): the first replicas go round, the others by a shift that grows with
+each round. `plain` is the textbook's: partition i has replica j on broker (i + j) mod n.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,23 +14,23 @@ from refimpl.controller.errors import ApiError
 
 
 class Rng(Protocol):
-    """What placement, and whoever makes ids, needs of `random.Random`."""
+    """The part of `random.Random` that placement and new ids need."""
 
     def randrange(self, stop: int, /) -> int:
         """A number from 0 to below `stop`."""
         ...
 
     def randbytes(self, n: int, /) -> bytes:
-        """That many bytes."""
+        """So many random bytes."""
         ...
 
     def shuffle(self, x: list[int], /) -> None:
-        """Put a list into any order."""
+        """Shuffle a list in place."""
         ...
 
 
 class UsableBroker(NamedTuple):
-    """A broker that may have replicas; one that is fenced is never the first of them."""
+    """A broker that may have replicas; a fenced one is never the first of them."""
 
     broker_id: int
     rack: str | None = None
@@ -41,9 +41,9 @@ Assignment: TypeAlias = tuple[int, ...]
 
 
 class Wanted(NamedTuple):
-    """Partitions to be placed: the first of them, how many, and with how many replicas.
+    """Partitions to be placed: the first of them, their number, and their replication factor.
 
-    `first_leader` is the preferred leader of partition 0, of a topic that is there already.
+    `first_leader` is the preferred leader of partition 0, for a topic that exists already.
     """
 
     partitions: int
@@ -89,7 +89,7 @@ class _Ring:
     index: int = 0
 
     def next(self, round: int) -> int | None:
-        """The next broker of this round, if there is one left."""
+        """The next broker of this round; None if none is left."""
         if not self.brokers:
             return None
         if self.round != round:
@@ -104,7 +104,7 @@ class _Ring:
 
 @define(eq=False)
 class _Rack:
-    """The brokers of one rack; those that are fenced come last."""
+    """The brokers of one rack; fenced ones come last."""
 
     unfenced: _Ring
     fenced: _Ring
@@ -120,7 +120,7 @@ class _Rack:
         return cls(ring(False), ring(True))
 
     def next(self, round: int) -> int | None:
-        """Any broker of this rack that has not had its turn in this round."""
+        """A broker of this rack that has not had its turn in this round; None if none is left."""
         broker = self.unfenced.next(round)
         return self.fenced.next(round) if broker is None else broker
 
@@ -135,7 +135,7 @@ class _Racks:
     round: int = 0
 
     def __attrs_post_init__(self) -> None:
-        """Begin anywhere."""
+        """Begin at a random rack."""
         self.offset = self.rng.randrange(len(self.racks))
 
     def place(self, replication_factor: int) -> Assignment:
@@ -172,7 +172,7 @@ class _Racks:
             index = (index + 1) % len(self.racks)
 
     def _shuffle(self) -> None:
-        """All have led once: another order, so that assignments are not repeated."""
+        """Shuffle racks and brokers once all have led, so that assignments are not repeated."""
         order = list(range(len(self.racks)))
         self.rng.shuffle(order)
         self.racks = [self.racks[index] for index in order]
@@ -200,9 +200,9 @@ def striped(brokers: Sequence[UsableBroker], wanted: Wanted, rng: Rng) -> list[A
 
 
 def shifted(brokers: Sequence[UsableBroker], wanted: Wanted, rng: Rng) -> list[Assignment]:
-    """Kafka up to 3.9: a random broker leads the first partition, the next one the second; further
-    replicas lie at a shift that is random as well and grows by one with each round.
+    """Kafka up to 3.9: a random broker leads the first partition, the next one the second.
 
+    Further replicas follow at a shift, which is random as well and grows by one with each round.
     With racks, no rack has two replicas before every rack has one (KIP-36). Raises ApiError if
     there are too few brokers, or if some have a rack and some have none.
     """
@@ -253,7 +253,7 @@ def assign(
 
 
 def plain(brokers: Sequence[UsableBroker], wanted: Wanted, rng: Rng) -> list[Assignment]:
-    """Partition i has replica j on broker (i + j) mod n."""
+    """The textbook's: partition i has replica j on broker (i + j) mod n."""
     _check(brokers, wanted.replication_factor)
     ids = sorted(broker.broker_id for broker in brokers)
     return [
@@ -263,4 +263,4 @@ def plain(brokers: Sequence[UsableBroker], wanted: Wanted, rng: Rng) -> list[Ass
 
 
 PLACEMENTS: Mapping[str, Placement] = {"striped": striped, "shifted": shifted, "plain": plain}
-"""By the name that a controller's configuration has for it."""
+"""The placements by their names in a controller's configuration."""

@@ -1,4 +1,4 @@
-"""Which quotas a DescribeClientQuotas request asks for: a pure function (KIP-546)."""
+"""The quotas that a DescribeClientQuotas request asks for: a pure function (KIP-546)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -8,13 +8,13 @@ from refimpl.controller.quotas import CLIENT_ID, IP, USER
 from refimpl.messages.cluster import QuotaEntity
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
-"""A name, the default of a type, or anybody of a type."""
+"""Match types: a name, the default of a type, or any name of a type."""
 
 _NAMES = {EXACT: "EXACT", DEFAULT: "DEFAULT", SPECIFIED: "SPECIFIED"}
 
 
 class Component(NamedTuple):
-    """What is asked of one type of entity."""
+    """The filter on one type of entity."""
 
     type: str
     match_type: int
@@ -26,7 +26,9 @@ def matching(
     strict: bool,
     quotas: Mapping[QuotaEntity, Mapping[str, float]],
 ) -> Iterator[tuple[QuotaEntity, Mapping[str, float]]]:
-    """Entities with every component, and, if `strict`, with no other; raises ApiError."""
+    """The entities that match every component, and, if `strict`, have no other type; raises
+    ApiError.
+    """
     wanted: dict[str, Component] = {}
     for one in components:
         _check(one, wanted)

@@ -1,6 +1,6 @@
-"""What becomes of requests to change client quotas (KIP-13, KIP-546, KIP-599, KIP-612): pure.
+"""The plans for requests to change client quotas (KIP-13, KIP-546, KIP-599, KIP-612): pure.
 
-In the words of Kafka 4.3's ClientQuotaControlManager.
+Messages are those of Kafka 4.3's ClientQuotaControlManager.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ def plan_quotas(
 ) -> tuple[QuotaEntity, Mapping[str, float]]:
     """The entity, and all of its quotas after the change; raises ApiError INVALID_REQUEST.
 
-    An entity that a request names twice, or a quota of it, keeps what it has.
+    An entity or a quota that a request names twice is not changed.
     """
     keys = {key for key, _ in alteration.operations}
     if is_repeated or len(keys) < len(alteration.operations):

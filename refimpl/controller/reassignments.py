@@ -1,4 +1,4 @@
-"""Where a partition's replicas move: pure functions over its assignment (KIP-455).
+"""The reassignment of a partition's replicas: pure functions of its assignment (KIP-455).
 
 While a reassignment is under way the replicas are the target's, followed by those that will be
 removed. It is over when all that were added are in sync.
@@ -16,7 +16,7 @@ from refimpl.messages.controller import OngoingReassignment, ReassignablePartiti
 def plan_move(
     wanted: ReassignablePartition, metadata: ClusterMetadata, *, may_change_factor: bool
 ) -> tuple[PartitionRegistration, tuple[int, ...] | None]:
-    """The partition, and its target; None for the target that takes a move back.
+    """The partition and its target; None for a target that cancels a reassignment.
 
     Raises ApiError.
     """
@@ -45,7 +45,7 @@ def ongoing(
     partitions: Mapping[TopicPartition, PartitionRegistration],
     wanted: Sequence[TopicPartition] | None,
 ) -> list[OngoingReassignment]:
-    """What moves, of the partitions that are asked for, or of all."""
+    """The reassignments under way, among these partitions or all."""
     names = partitions if wanted is None else wanted
     found = [partitions[name] for name in names if name in partitions]
     return [

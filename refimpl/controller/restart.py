@@ -1,4 +1,4 @@
-"""A controller that goes on where another one ended, from what that one had decided."""
+"""The restart of a controller from the changes that an earlier one decided."""
 
 from collections.abc import Iterable
 
@@ -10,9 +10,9 @@ from refimpl.messages.cluster import BrokerRegistration, Change, PartitionRegist
 
 
 def restore(controller: Controller, changes: Iterable[Change]) -> None:
-    """Let all of these be in force, in their order.
+    """Apply all changes, in their order.
 
-    Brokers that were alive count as alive until they register anew, or are not heard of.
+    Brokers that were alive count as alive until they register anew, or their session expires.
     """
     state = controller.state
     for change in changes:

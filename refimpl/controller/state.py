@@ -1,4 +1,4 @@
-"""What a controller decides with, and what a decision leaves behind."""
+"""The state of a controller, and the changes and outputs of its decisions."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class ControllerConfig:
     """A controller's settings, by Kafka's names; times are in milliseconds.
 
     `eligible_leader_replicas` is Kafka's feature of that name (KIP-966), and `last_known_leader`
-    what Kafka 4.x does beside it. `leader_imbalance_check_interval_ms` is 0 where
+    its companion in Kafka 4.x. `leader_imbalance_check_interval_ms` is 0 if
     auto.leader.rebalance.enable is false.
     """
 
@@ -37,7 +37,7 @@ class ControllerConfig:
     eligible_leader_replicas: bool = True
     last_known_leader: bool = False
     topics: Defaults = field(factory=Defaults)
-    #: server.properties, which topics fall back to
+    # : server.properties, whose values are the defaults of topics
     configs: Configs = field(factory=Configs)
 
 
@@ -50,7 +50,7 @@ class Controlled:
     state: PartitionState
 
     def registration(self, name: TopicPartition) -> PartitionRegistration:
-        """What is in force, as brokers are told it."""
+        """The registration in force, as sent to brokers."""
         state, assignment = self.state, self.assignment
         return PartitionRegistration(
             *(name, self.topic_id, state.decision, assignment.replicas),
@@ -62,8 +62,7 @@ class Controlled:
 class ControllerState:
     """The registry of brokers, the metadata, and a `PartitionState` for each partition.
 
-    `changes` is what has been decided and not been told to anyone, and `outputs` what follows
-    from it.
+    `changes` are decisions that are not published yet, and `outputs` their consequences.
     """
 
     config: ControllerConfig
@@ -74,12 +73,12 @@ class ControllerState:
     outputs: list[Any] = field(factory=list[Any])
 
     def change(self, change: Change) -> None:
-        """Let this be in force."""
+        """Apply a change to the metadata."""
         self.metadata.apply(change)
         self.changes.append(change)
 
     def broker_changed(self, broker: int) -> None:
-        """Say what the registry has of a broker now."""
+        """Copy the registry's state of a broker into the metadata."""
         known = self.metadata.brokers.get(broker) or BrokerRegistration(broker, -1, -1)
         self.change(
             known._replace(

@@ -1,7 +1,7 @@
 """A conversation with a metadata store, as a generator: it yields operations and is sent results.
 
-What does not come back as a result comes back as an error of the store. A conversation is dropped
-when the connection is lost: whoever goes on reads again.
+A failed operation is answered with an error of the store. A conversation is dropped when the
+connection is lost, and the next one reads again.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -14,12 +14,12 @@ from refimpl.metadata.errors import StoreError
 
 Answers: TypeAlias = Sequence[Result | StoreError]
 Dialogue: TypeAlias = Generator[Sequence[Operation], Any, None]
-"""Yields what is asked at once, and is sent the answers in the same order."""
+"""Yields operations to send at once, and is sent their answers in the same order."""
 
 
 @define(eq=False)
 class Conversation:
-    """One dialogue: what it waits for, and what it has heard of that."""
+    """One dialogue: the operations that it waits for, and the answers so far."""
 
     dialogue: Dialogue
     numbers: dict[int, int] = field(factory=dict[int, int])
@@ -28,7 +28,7 @@ class Conversation:
 
 @define(eq=False)
 class StoreSession:
-    """All that one session asks of the store; its conversations go on beside each other."""
+    """All operations that one session sends to the store; its conversations run side by side."""
 
     asked: int = 0
     conversations: list[Conversation] = field(factory=list[Conversation])
@@ -36,17 +36,17 @@ class StoreSession:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is waited for."""
+        """True while an answer is awaited."""
         return bool(self.conversations)
 
     def begin(self, dialogue: Dialogue) -> None:
-        """Ask for the first time."""
+        """Start a dialogue and send its first operations."""
         conversation = Conversation(dialogue)
         self.conversations.append(conversation)
         self._go_on(conversation, lambda: next(dialogue))
 
     def answered(self, response: Response) -> None:
-        """Take an answer; when all that was asked at once is answered the dialogue goes on."""
+        """Take an answer; the dialogue goes on once all operations sent together are answered."""
         for conversation in self.conversations:
             if response.number in conversation.numbers:
                 conversation.answers[response.number] = response.result
@@ -55,7 +55,7 @@ class StoreSession:
                 return
 
     def drop(self) -> None:
-        """The connection is lost: nobody knows what came of what was asked."""
+        """Drop all conversations, because the connection is lost: their outcomes are not known."""
         self.conversations = []
 
     def _all_answered(self, conversation: Conversation) -> None:

@@ -1,4 +1,4 @@
-"""What a new controller reads before it decides anything: all that the store has (KAFKA-849)."""
+"""The reads of a new controller before it decides anything: the whole store (KAFKA-849)."""
 
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -27,11 +27,11 @@ Reading = Generator[Sequence[Operation], Answers, Any]
 
 @define(eq=False)
 class Loaded:
-    """What was read, besides the state itself.
+    """The result of the reads, besides the state itself.
 
-    `missing` are partitions that a topic's znode names and that have no state: their creation is
-    to be finished. `deleting` are topics whose deletion is. `last` is how brokers were
-    registered last.
+    `missing` are partitions that a topic's znode names and that have no state: their creation must
+    be finished. `deleting` are topics whose deletion must be finished. `last` are the last
+    registrations of brokers.
     """
 
     state: ControllerState
@@ -44,14 +44,14 @@ class Loaded:
     last: dict[int, znodes.LastRegistration] = field(factory=dict[int, znodes.LastRegistration])
 
     def read(self) -> Reading:
-        """Read everything, level by level; each level is asked for at once."""
+        """Read everything, level by level; the operations of a level are sent at once."""
         yield from self._epochs()
         yield from self._producer_ids()
         yield from self._configs()
         yield from self._topics()
 
     def _data(self, paths: Sequence[str]) -> Generator[Sequence[Operation], Answers, list[Any]]:
-        """The data of each of these znodes, None for one that is not there."""
+        """The data of each of these znodes; None for one that does not exist."""
         answers = yield [GetData(path) for path in paths]
         found: list[bytes | None] = []
         for path, answer in zip(paths, answers, strict=True):

@@ -1,4 +1,4 @@
-"""What the store is asked to write for what the controller has decided, fenced by its epoch.
+"""The writes to the store for the controller's decisions, fenced by its epoch.
 
 Every write is a multi that begins with a check of /controller_epoch at the version with which the
 controller was elected (KAFKA-6082).
@@ -41,16 +41,16 @@ from refimpl.metadata.contract import (
 from refimpl.metadata.errors import StoreError
 
 MOST_BYTES = 500_000
-"""Of one multi; ZooKeeper takes 1 MiB."""
+"""The size limit of one multi, in bytes; ZooKeeper takes 1 MiB."""
 
 PER_OPERATION = 100
 
 
 @define(eq=False)
 class StoreWrites:
-    """Turns changes of the metadata into writes, and knows the versions of what is there.
+    """Turns changes of the metadata into writes, and knows the versions of existing znodes.
 
-    `assigned` is what the topics' znodes say: written anew only when it has changed.
+    `assigned` is the content of the topics' znodes: written again only when it has changed.
     """
 
     controllership: Controllership
@@ -63,16 +63,18 @@ class StoreWrites:
         return Check(znodes.CONTROLLER_EPOCH, self.controllership.fence)
 
     def multis(self, changes: Sequence[Change]) -> list[Multi]:
-        """Writes in an order in which whoever takes over can go on after any of them: a topic
-        before the states of its new partitions and replicas, but behind those that say who is gone
-        (KIP-455), a request for deletion before what is deleted."""
+        """Writes in an order that a successor can resume after any of them.
+
+        A topic comes before the states of its new partitions and replicas, but after states from
+        which a replica was removed (KIP-455). A request for deletion comes before the deletion.
+        """
         grows, topics = self._grows(changes), [*self._topics(changes)]
         writes = [one for change in changes for one in self._of(change)]
         writes = [*topics, *writes] if grows else [*writes, *topics]
         return [Multi((self.fence, *some)) for some in _pieces(writes)]
 
     def _grows(self, changes: Sequence[Change]) -> bool:
-        """Whether there are partitions or replicas that were not there before."""
+        """True if the changes add partitions or replicas."""
         return any(
             isinstance(one, PartitionRegistration)
             and (one.adding or not self._is_there(znodes.state_path(one.partition)))
@@ -80,7 +82,7 @@ class StoreWrites:
         )
 
     def deletions(self, topic: str) -> list[Multi]:
-        """What is left of a deletion that was begun."""
+        """The remaining writes of a deletion that was begun."""
         return [Multi((self.fence, *some)) for some in _pieces(self._deletion(topic))]
 
     def _of(self, change: Change) -> Iterator[Write]:
@@ -160,7 +162,7 @@ class StoreWrites:
         yield Delete(request)
 
     def _put(self, path: str, data: bytes) -> Write:
-        """Create a znode, or write one that is there on condition of its version."""
+        """Create a znode, or write an existing one on condition of its version."""
         if not self._is_there(path):
             self.controllership.read(path, 0)
             return Create(path, data)
@@ -172,7 +174,7 @@ class StoreWrites:
         return path in self.controllership.versions
 
     def written(self, multi: Multi) -> None:
-        """A multi has been applied: what it deleted is there no more."""
+        """Record that a multi was applied: its deleted znodes do not exist any more."""
         for one in multi.operations:
             if isinstance(one, Delete):
                 self.controllership.conflict(one.path)
@@ -200,14 +202,15 @@ def _pieces(writes: Iterable[Write]) -> Iterator[list[Write]]:
 
 
 def question(multi: Multi) -> Operation:
-    """What to read to learn whether a multi was applied whose answer was lost."""
+    """The read that shows whether a multi was applied whose answer was lost."""
     last = _telling(multi)
     return Exists(last.path) if isinstance(last, Delete) else GetData(last.path)
 
 
 def _telling(multi: Multi) -> Write:
-    """A write after which something is other than before: no deletion of what the same multi has
-    created."""
+    """A write of the multi whose effect can be seen: not the deletion of a znode that it
+    created.
+    """
     created = {one.path for one in multi.operations if isinstance(one, Create)}
     return next(
         one
@@ -217,7 +220,9 @@ def _telling(multi: Multi) -> Write:
 
 
 def was_applied(multi: Multi, answer: Result | StoreError) -> bool:
-    """Whether it was: nobody else writes while the fence holds, so one of its writes tells."""
+    """True if the multi was applied. One of its writes shows that, because nobody else writes while
+    the fence holds.
+    """
     match _telling(multi), answer:
         case Delete(), Existence(stat=stat):
             return stat is None

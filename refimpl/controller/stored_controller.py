@@ -1,8 +1,8 @@
-"""A broker that may be controller: elected by a metadata store, and deciding on what is there.
+"""A broker that may be controller: elected by a metadata store, deciding on the store's content.
 
-Nothing is decided before everything is read, nothing is told before it is written, and every write
-is fenced by the version of /controller_epoch (KAFKA-6082, KAFKA-849). One event after the other is
-carried through; while one is being written the others wait.
+Nothing is decided before everything is read, nothing is published before it is written, and every
+write is fenced by the version of /controller_epoch (KAFKA-6082, KAFKA-849). Events are handled one
+after the other; while one is being written the others wait.
 """
 
 from collections import deque
@@ -35,16 +35,16 @@ from refimpl.metadata import contract as store
 from refimpl.metadata.errors import BadVersion, ConnectionLoss, MultiFailed, SessionExpired
 
 DURABLE = Decided, IsrAnswered, Registered
-"""What is so from the moment on at which the store has it, whoever hears of that."""
+"""Observations that are true as soon as the store has them, whoever receives them."""
 
 
 @define(eq=False)
 class StoredController:
     """One broker's candidature, and, while it is elected, the controller.
 
-    `pending` are the multis of the event that is being carried through, the first of them under
-    way, `changes` what they stand for; `events` wait. `known` is what the store said of registered
-    brokers last: their epochs.
+    `pending` are the multis of the current event, the first of them under way, and `changes` the
+    changes that they write. `events` wait. `known` are the epochs of registered brokers as the
+    store last reported them.
     """
 
     broker: int
@@ -62,9 +62,9 @@ class StoredController:
     writes: StoreWrites | None = None
     loaded: Loaded | None = None
     controller_id: int = -1
-    #: The controller epoch and the version of the metadata that brokers were told last by us
+    # : The controller epoch and the metadata version that we last sent to brokers
     told: tuple[int, int] = (-1, -1)
-    #: Whether the watch on registrations has fired since they were read, or may be lost
+    # : True if the watch on registrations has fired since they were read, or may be lost
     brokers_changed: bool = False
     events: deque[Any] = field(factory=deque[Any])
     pending: deque[store.Multi] = field(factory=deque[store.Multi])
@@ -73,14 +73,15 @@ class StoredController:
     now: int = 0
 
     def __attrs_post_init__(self) -> None:
-        """Nobody yet."""
+        """Begin as a follower in the election."""
         self.election = ControllerElection(self.broker)
 
     # In and out
 
     def handle(self, now: int, message: Any) -> Sequence[Any]:
-        """Take a request, a timer, or what the store has to say; answers outputs, among them
-        requests to the store."""
+        """Take a request, a timer, or a message of the store; return outputs, among them requests
+        to the store.
+        """
         self.now = now
         match message:
             case store.Connected():
@@ -105,7 +106,7 @@ class StoredController:
         return outputs
 
     def _go_on(self) -> None:
-        """Do the next thing, once the last one is done."""
+        """Begin the next task once the last one is done."""
         while self.connected and not self.session.busy:
             if self.election.must_look:
                 self.session.begin(self._elect())
@@ -127,10 +128,10 @@ class StoredController:
             self.session.begin(self._register())
 
     def _register(self) -> Dialogue:
-        """Make our ephemeral znode; its czxid is the broker epoch.
+        """Create our ephemeral znode; its czxid is the broker epoch.
 
-        One that another session has made goes when that session ends, even if it was ours
-        (KAFKA-1387, KAFKA-7165); one that this session has made is a lost answer.
+        A znode of another session goes when that session ends, even if it was ours (KAFKA-1387,
+        KAFKA-7165). A znode of this session means a lost answer.
         """
         yield from self._prepare()
         path, before = f"{znodes.BROKER_IDS}/{self.broker}", self.previous_broker_epoch
@@ -153,7 +154,9 @@ class StoredController:
             self.broker_epoch = stat.czxid
 
     def _suspended(self) -> None:
-        """Stop deciding: others may have taken over. What is under way is settled by reading."""
+        """Stop deciding, because others may have taken over. Reading settles the writes under
+        way.
+        """
         self.connected = False
         self.session.drop()
         self.election.suspend()
@@ -170,8 +173,10 @@ class StoredController:
         self.pending.clear()
 
     def _not_controller(self, message: Any) -> None:
-        """What operators ask of who is not controller, or no more, is certainly not done: say so.
-        Brokers ask again by themselves."""
+        """Refuse an operator's request with NOT_CONTROLLER: it is certainly not done.
+
+        Brokers repeat their requests by themselves.
+        """
         if isinstance(message, Request) and isinstance(message.body, Envelope):
             body = ControlResponse("NOT_CONTROLLER", f"Broker {self.broker} is not controller.")
             answer = Response(self.broker, message.source, message.correlation_id, body)
@@ -189,10 +194,10 @@ class StoredController:
     # Election
 
     def _elect(self) -> Dialogue:
-        """Look who is controller; if nobody is, try to become it; if it is us, go on or begin.
+        """Read who is controller. If nobody is, claim it; if this broker is, go on or begin.
 
-        The read that arms the watch is the last one: its answer is taken at once, so an event that
-        comes before that answer is of an earlier watch, and one that comes later is of this one.
+        The read that arms the watch is the last one, and its answer is taken at once. So an event
+        before that answer is of an earlier watch, and a later one is of this watch.
         """
         epoch, there = yield [
             store.GetData(znodes.CONTROLLER_EPOCH),
@@ -219,7 +224,7 @@ class StoredController:
                 yield from self._settle()
 
     def _learn_who_is(self) -> Dialogue:
-        """Whom to send what is for the controller."""
+        """Read which broker requests for the controller go to."""
         (owner,) = yield [store.GetData(znodes.CONTROLLER)]
         if isinstance(owner, store.Data):
             self.controller_id = znodes.controller_of(owner.data)
@@ -248,7 +253,7 @@ class StoredController:
     # Taking over
 
     def _take_over(self, held: Controllership) -> Dialogue:
-        """Read everything, then decide what has to be decided because of it."""
+        """Read everything, then make the decisions that follow from it."""
         self._forget()
         self.controller_id = self.broker
         controller = Controller(self.config, self.rng, self.broker, held.controller_epoch)
@@ -283,7 +288,7 @@ class StoredController:
         self.pending.clear()
 
     def _prepare(self) -> Dialogue:
-        """What is there before anything else."""
+        """Create the root znodes."""
         yield [store.Create(path) for path in znodes.ROOTS]
 
     def _acting(self) -> tuple[Controller, StoreWrites]:
@@ -296,7 +301,7 @@ class StoredController:
     def _brokers(
         self,
     ) -> Generator[Sequence[store.Operation], Any, dict[int, znodes.Registered]]:
-        """The registrations of the brokers that are there, by id."""
+        """The registrations of the brokers that are in the store, by id."""
         self.brokers_changed = False
         (children,) = yield [store.GetChildren(znodes.BROKER_IDS, watch=True)]
         names = children.names if isinstance(children, store.Children) else ()
@@ -308,8 +313,11 @@ class StoredController:
         }
 
     def _believe(self, there: dict[int, znodes.Registered]) -> None:
-        """Take over what the last controller knew of brokers: who is in sync was alive, in the
-        epoch that was written down last. What has changed since is then learned as always."""
+        """Take over the last controller's view of brokers.
+
+        The members of each ISR count as alive, in the epoch that was written last. Later changes
+        are then learned as always.
+        """
         (controller, _), loaded = self._acting(), self.loaded
         assert loaded is not None
         registry = controller.registry
@@ -329,7 +337,7 @@ class StoredController:
                 controller.metadata.apply(registration)
 
     def _brokers_are(self, there: dict[int, znodes.Registered]) -> None:
-        """Who is there now: new ones, those that are gone, and those that went and came again."""
+        """Compare registrations with the registry: new brokers, gone ones, and restarted ones."""
         (controller, _), loaded = self._acting(), self.loaded
         assert loaded is not None
         registry = controller.registry
@@ -342,11 +350,11 @@ class StoredController:
             last, incarnation = loaded.last.get(broker), found.registration.incarnation_id
             if broker in registry.alive:
                 if last is None:
-                    registry.fence(broker)  # its first process was waited for
+                    registry.fence(broker)  # a broker that was expected, with its first process
                 else:
                     controller.vanish(broker)
             loaded.last[broker] = znodes.LastRegistration(epoch, incarnation)
-            # The same process has its log, and so has one that names the last epoch: it can do so
+            # The same process has its log, and so has one that names the last epoch: it can name it
             # only after a controlled shutdown (KIP-966).
             crashed = last is not None and (
                 incarnation != last.incarnation_id
@@ -361,7 +369,7 @@ class StoredController:
             self._brokers_are(brokers)
             yield from self._commit()
 
-    # Carrying an event through
+    # Handling an event
 
     def _carry_through(self, event: Any) -> None:
         controller, _ = self._acting()
@@ -369,7 +377,7 @@ class StoredController:
         self.session.begin(self._commit())
 
     def _commit(self) -> Dialogue:
-        """Write what was decided; when all of it is written, tell it."""
+        """Write the decisions; when all of them are written, publish them."""
         controller, writes = self._acting()
         self.changes = controller.take_changes()
         self.pending.extend(writes.multis(self.changes))
@@ -390,7 +398,9 @@ class StoredController:
         self.changes = ()
 
     def _written(self, answer: Any) -> bool:
-        """Whether a multi was applied; if not we are controller no more, or have to read again."""
+        """True if a multi was applied; if not we are no longer controller, or have to read
+        again.
+        """
         _, writes = self._acting()
         if isinstance(answer, store.MultiDone):
             writes.written(self.pending.popleft())
@@ -404,7 +414,7 @@ class StoredController:
         return False
 
     def _settle(self) -> Dialogue:
-        """An answer was lost: see whether the write was applied, and go on either way."""
+        """Read whether a write whose answer was lost was applied, and go on either way."""
         _, writes = self._acting()
         multi = self.pending[0]
         (answer,) = yield [question(multi)]

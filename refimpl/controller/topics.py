@@ -1,6 +1,6 @@
-"""What becomes of requests to make topics or to give them more partitions: pure functions.
+"""The plans for requests to create topics or to add partitions: pure functions.
 
-Each looks at the metadata and answers assignments, or raises ApiError in Kafka's words
+Each reads the metadata and returns assignments, or raises ApiError with Kafka's message
 (ReplicationControlManager of Kafka 4.3).
 """
 
@@ -22,14 +22,14 @@ from refimpl.messages.controller import DEFAULT, CreatableTopic, NewPartitions
 
 LONGEST_NAME = 249
 MOST_PARTITIONS = 10_000
-"""How many partitions one request may make (KAFKA-19073)."""
+"""The number of partitions that one request may create (KAFKA-19073)."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 @frozen
 class Defaults:
-    """What a topic gets of which nothing is said, and where its replicas go."""
+    """A topic's default partitions and replicas, and the placement of its replicas."""
 
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -37,7 +37,7 @@ class Defaults:
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a folder everywhere."""
+    """Refuse a name that cannot be a folder's on every system."""
     reason = None
     if not name:
         reason = "the empty string is not allowed"
@@ -55,12 +55,12 @@ def check_name(name: str) -> None:
 
 
 def metric_name(topic: str) -> str:
-    """What a topic is called in metrics, where a period is an underscore."""
+    """A topic's name in metrics, where a period is an underscore."""
     return topic.replace(".", "_")
 
 
 def check_new(name: str, topics: Mapping[str, Topic], metric_names: Mapping[str, str]) -> None:
-    """Refuse a name that is not one, that is taken, or that is another topic's in metrics.
+    """Refuse a name that is invalid, taken, or equal to another topic's in metrics.
 
     `metric_names` are the topics by their names in metrics.
     """
@@ -75,7 +75,7 @@ def check_new(name: str, topics: Mapping[str, Topic], metric_names: Mapping[str,
 
 
 def check_size(topics: Sequence[CreatableTopic], defaults: Defaults) -> None:
-    """Refuse a request for more partitions than one may make."""
+    """Refuse a request that creates more partitions than one request may."""
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -89,7 +89,7 @@ def check_size(topics: Sequence[CreatableTopic], defaults: Defaults) -> None:
 
 
 def check_growth(topics: Sequence[NewPartitions], metadata: ClusterMetadata) -> None:
-    """Refuse a request to give topics more partitions than one may make, or even think of."""
+    """Refuse a request that adds more partitions to topics than one request may."""
     known = metadata.topics
     more = (
         one.total_count - len(known[one.name].partitions) for one in topics if one.name in known
@@ -110,7 +110,7 @@ def plan_topic(
     defaults: Defaults,
     rng: Rng,
 ) -> list[Assignment]:
-    """The assignments of a new topic's partitions, each with somebody who is active."""
+    """The assignments of a new topic's partitions, each with at least one active broker."""
     nulls = [name for name, value in topic.configs if value is None]
     if nulls:
         raise ApiError(
@@ -198,7 +198,7 @@ def _check_active(number: int, replicas: Sequence[int], active: Collection[int])
 def check_assignment(
     replicas: Sequence[int], metadata: ClusterMetadata, replication_factor: int | None = None
 ) -> None:
-    """Refuse replicas that are no assignment: of nobody, of unknown brokers, of one twice."""
+    """Refuse an assignment that is empty, names an unknown broker, or names one twice."""
     if not replicas:
         raise ApiError(
             "INVALID_REPLICA_ASSIGNMENT",

@@ -1,7 +1,7 @@
-"""Where the controller keeps what it decides, and how it is written: as Kafka 3.9 does it.
+"""The paths and contents of the controller's znodes, as Kafka 3.9 writes them.
 
-Whoever knows Kafka's znodes can read these. Fields that Kafka 3.9 does not know stand beside its
-own: the partition epoch, the eligible leader replicas (KIP-966), a process's incarnation.
+Any tool that knows Kafka's znodes can read these. Some fields are not in Kafka 3.9: the partition
+epoch, the eligible leader replicas (KIP-966), and a process's incarnation.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -37,13 +37,13 @@ ROOTS = (
     *(f"{CONFIGS}/{kind}" for kind in ("topics", "brokers", "groups", "users", "clients", "ips")),
     PRODUCER_IDS,
 )
-"""What is there before anything else, in this order."""
+"""The root znodes, in the order of their creation."""
 
 LAST_BLOCK = 1_000
 
 
 def topic_path(name: str) -> str:
-    """A topic: its id, and where its partitions are."""
+    """The path of a topic's id and the assignments of its partitions."""
     return f"{TOPICS}/{name}"
 
 
@@ -53,7 +53,7 @@ def partition_path(name: TopicPartition) -> str:
 
 
 def state_path(name: TopicPartition) -> str:
-    """Who leads a partition, and who is in sync."""
+    """The path of a partition's leader and ISR."""
     return f"{partition_path(name)}/state"
 
 
@@ -62,12 +62,12 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def controller(broker: int) -> bytes:
-    """Who is controller."""
+    """The content of /controller, which names this broker."""
     return _json({"version": 2, "brokerid": broker, "timestamp": "0", "kraftControllerEpoch": -1})
 
 
 def controller_of(data: bytes) -> int:
-    """Who is controller."""
+    """The broker id in /controller."""
     return int(orjson.loads(data)["brokerid"])
 
 
@@ -128,12 +128,12 @@ class LastRegistration(NamedTuple):
 
 
 def last_registration(broker_epoch: int, incarnation_id: int) -> bytes:
-    """What is known of a broker when its ephemeral znode has gone."""
+    """The data of a broker that outlives its ephemeral znode."""
     return _json({"broker_epoch": broker_epoch, "incarnation": incarnation_id})
 
 
 def last_registration_of(data: bytes) -> LastRegistration:
-    """What was known of a broker."""
+    """The last registration of a broker, from its data."""
     value = orjson.loads(data)
     return LastRegistration(value["broker_epoch"], value["incarnation"])
 
@@ -160,7 +160,7 @@ def topic(topic_id: bytes, partitions: Iterable[PartitionRegistration]) -> bytes
 
 
 class Assigned(NamedTuple):
-    """What a topic's znode says of one partition."""
+    """The replicas of one partition in a topic's znode."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -180,7 +180,7 @@ def topic_of(data: bytes) -> tuple[bytes, dict[int, Assigned]]:
 
 
 def state(one: PartitionRegistration, controller_epoch: int) -> bytes:
-    """A decision about a partition; nobody is -1."""
+    """A decision about a partition; -1 stands for no broker."""
     decision = one.decision
     nobody = -1
     return _json(
@@ -198,7 +198,7 @@ def state(one: PartitionRegistration, controller_epoch: int) -> bytes:
 
 
 class Decision(NamedTuple):
-    """What a partition's znode says."""
+    """The content of a partition's znode."""
 
     decision: LeaderAndIsr
     elr: frozenset[int]
@@ -209,8 +209,8 @@ class Decision(NamedTuple):
 def state_of(data: bytes, version: int = 0) -> Decision:
     """A decision about a partition.
 
-    Kafka 3.9 takes the znode's version for the partition epoch, and knows no other eligible leaders
-    than the ISR.
+    Kafka 3.9 uses the znode's version as the partition epoch, and knows no eligible leaders outside
+    the ISR.
     """
     value = orjson.loads(data)
 
@@ -230,7 +230,7 @@ def state_of(data: bytes, version: int = 0) -> Decision:
 
 
 def config_path(resource: ConfigResource) -> str:
-    """Where a resource's configuration is."""
+    """The path of a resource's configuration."""
     name = resource.name
     if resource.type == BROKER and name == CLUSTER_DEFAULT:
         name = DEFAULT
@@ -240,7 +240,7 @@ def config_path(resource: ConfigResource) -> str:
 
 
 def quota_path(entity: QuotaEntity) -> tuple[str, ...]:
-    """Where an entity's quotas are, parents first."""
+    """The paths of an entity's quotas, parents first."""
     names = {kind: DEFAULT if name is None else quote(name, safe="") for kind, name in entity}
     if "ip" in names:
         return (f"{CONFIGS}/ips/{names['ip']}",)
@@ -253,7 +253,7 @@ def quota_path(entity: QuotaEntity) -> tuple[str, ...]:
 
 
 def entity_of(path: str) -> QuotaEntity | ConfigResource:
-    """Whose configuration or quotas are at this path."""
+    """The entity or resource whose quotas or configuration are at this path."""
     kind, name, *more = path.removeprefix(f"{CONFIGS}/").split("/")
     if kind == "topics":
         return ConfigResource(TOPIC, name)
@@ -274,8 +274,9 @@ def config(values: Mapping[str, object]) -> bytes:
 
 
 def config_of(data: bytes | None) -> dict[str, str]:
-    """Configurations or quotas, as text; none of a znode that is there for its children, or that
-    is gone."""
+    """Configurations or quotas, as text; empty for a znode that only has children, or that is
+    gone.
+    """
     return orjson.loads(data)["config"] if data else {}
 
 

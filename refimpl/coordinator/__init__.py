@@ -1,5 +1,5 @@
-"""The runtime of coordinators: state that is a replay of a log, and answers that wait for it.
+"""The runtime of coordinators: state that is a replay of a log, and answers that wait for commits.
 
-Groups and offsets are one shard of it; each shard says how its records are replayed and how its
-requests are decided.
+Groups and offsets are one shard of it. A shard replays its own records and decides its own
+requests.
 """

@@ -21,17 +21,19 @@ class CoordinatorLog(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """The offset below which every record is committed."""
         ...
 
     def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
-        """Append records as one batch; answers the offset of the last one.
+        """Append records as one batch; return the offset of the last one.
 
         Raises a refusal, and has then appended nothing.
         """
         ...
 
     def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """Records from an offset on, each with its offset, at least one batch and about `size`
-        bytes of them; and the offset to go on from."""
+        """Records from an offset on, each with its offset, and the offset of the next read.
+
+        It reads at least one batch, and about `size` bytes.
+        """
         ...

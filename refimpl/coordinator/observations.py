@@ -1,4 +1,4 @@
-"""Observations of the coordinators of a broker, for whoever watches a node."""
+"""A node's observations of its coordinators."""
 
 from typing import Any, NamedTuple
 
@@ -22,6 +22,6 @@ class CoordinatorOperation(NamedTuple):
 
 
 class CoordinatorUnloaded(NamedTuple):
-    """A broker coordinates a partition no more."""
+    """A broker no longer coordinates a partition."""
 
     partition: TopicPartition

@@ -16,7 +16,7 @@ Token: TypeAlias = int
 
 
 class Soft(NamedTuple):
-    """A change that is not written down: the value of a key from now on; None removes it."""
+    """A change that is not written to the log: the key's value from now on; None removes it."""
 
     key: str
     value: Any
@@ -47,10 +47,10 @@ class SetTimer(NamedTuple):
 
 @frozen
 class Outcome:
-    """Decisions of one operation. A timer is set to a time in ms, or cancelled by None.
+    """The decisions of one operation. A timer is set to a time in ms, or cancelled by None.
 
-    Answers wait until all records that were written before are committed, unless `waits` is False:
-    the operation read committed state alone.
+    Answers wait until all records written so far are committed. With `waits` False they do not,
+    because the operation read only committed state.
     """
 
     changes: Sequence[CoordinatorRecord | Soft] = ()
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def records(self) -> Sequence[CoordinatorRecord]:
-        """The changes that are written down."""
+        """The changes that are written to the log."""
         return [one for one in self.changes if isinstance(one, CoordinatorRecord)]
 
 
@@ -71,8 +71,11 @@ Handler: TypeAlias = Callable[[int, Token, Any], Outcome]
 
 
 class Performed(NamedTuple):
-    """An operation on one key that is over, for observers: the request or the timer, the error that
-    it was refused with, the key's value before and after, None for none, and the log end now."""
+    """A finished operation on one key, for observers.
+
+    It holds the request or the timer, the error of a refusal, the key's value before and after
+    (None for none), and the log end offset.
+    """
 
     key: str
     about: Any

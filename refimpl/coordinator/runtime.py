@@ -1,9 +1,9 @@
 """The coordinator of one partition of an internal topic, while its broker leads the partition.
 
-Its state is a replay of that log. An operation decides on records. They are appended as one batch
-and replayed. The answers go out once the high watermark has passed all records that were written
-when they were decided: an answer never rests on a record that an election may still cut off.
-Kafka's CoordinatorRuntime, without its threads.
+Its state is a replay of that log. An operation decides on records, which are appended as one batch
+and replayed. Its answers go out once the high watermark has passed all records written so far. So
+an answer never depends on a record that an election may still truncate. Kafka's CoordinatorRuntime,
+without its threads.
 
 Spec: GroupLog. KIP-848, KAFKA-16374, KAFKA-17267.
 """
@@ -45,7 +45,7 @@ class State(Enum):
 
 
 class Deferred(NamedTuple):
-    """Answers that wait until all before this offset is committed, and until when."""
+    """Answers that wait until all records before this offset are committed, and their deadline."""
 
     end: int
     deadline_ms: int
@@ -53,7 +53,9 @@ class Deferred(NamedTuple):
 
 
 LOAD, APPEND = TimerKey("load"), TimerKey("append")
-"""The runtime's own timers: to load on, and to give up records that are not committed in time."""
+"""The runtime's own timers: to go on loading, and to give up records that are not committed in
+time.
+"""
 
 _APPEND_ERRORS: Mapping[str, str] = {
     "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
@@ -76,12 +78,12 @@ class Coordinator(Generic[S]):
     shard: S
     #: Bytes that one step of loading reads
     load_buffer_size: int
-    #: For so long an answer waits for its records to be committed
+    # : The time for which an answer waits for its records to be committed
     commit_timeout_ms: int
     state: State = State.LOADING
     #: The offset up to which the log has been read
     position: int = field(init=False)
-    #: The end of the records that were written, or that were there to be loaded
+    # : The end of the records that were written, or that were there to be loaded
     written: int = field(init=False)
     #: Requests without an answer
     waiting: dict[Token, Any] = field(factory=dict[Token, Any])
@@ -95,7 +97,8 @@ class Coordinator(Generic[S]):
     # Loading
 
     def load(self, now: int) -> Sequence[Output]:
-        """Read on; when all is read that was there at the election, the coordinator is active.
+        """Load the next part of the log; at the log end of the election the coordinator becomes
+        active.
 
         Records above the high watermark count as written, and not yet as committed.
         """
@@ -138,8 +141,9 @@ class Coordinator(Generic[S]):
         return NotCoordinator(self.shard.topic, self.partition)
 
     def _refuse(self, now: int, token: Token, request: Any, refusal: Refusal) -> None:
-        """Answer with a refusal. It waits as other answers do: it may rest on records that are not
-        committed yet."""
+        """Answer with a refusal. It waits as other answers do, because it may depend on records
+        that are not committed yet.
+        """
         error = refusal.kafka_error
         body = self.shard.refused(request, error, str(refusal).partition(": ")[2])
         active = self.state is State.ACTIVE
@@ -150,7 +154,7 @@ class Coordinator(Generic[S]):
         self._answer(now, (Answer(token, body),), waits=active)
 
     def due(self, now: int, key: TimerKey) -> Sequence[Output]:
-        """The time of a timer has come."""
+        """Handle a timer that is due."""
         if key == LOAD:
             return self.load(now)
         if self.state is State.ACTIVE:
@@ -161,7 +165,7 @@ class Coordinator(Generic[S]):
         return self._take_outputs()
 
     def operate(self, now: int, decide: Callable[[S], Outcome]) -> Sequence[Output]:
-        """Carry out an operation that neither a request nor a timer asked for."""
+        """Carry out an operation that no request or timer asked for."""
         if self.state is State.ACTIVE:
             self._perform(now, decide(self.shard))
         return self._take_outputs()
@@ -169,7 +173,7 @@ class Coordinator(Generic[S]):
     # Operations
 
     def _perform(self, now: int, outcome: Outcome, about: Any = None) -> None:
-        """Append the records of an operation, replay them, and answer when they are committed.
+        """Append the records of an operation, replay them, and answer once they are committed.
 
         A refused append has changed nothing, because records are replayed after they are appended.
         Every request that the operation would have answered receives that refusal.
@@ -218,7 +222,7 @@ class Coordinator(Generic[S]):
             self._outputs.append(answer)
 
     def committed(self, high_watermark: int) -> Sequence[Output]:
-        """The high watermark has moved: send the answers that waited for it, in order."""
+        """Take a new high watermark: send the answers that waited for it, in order."""
         self.shard.commit(high_watermark)
         deferred = self.deferred
         while deferred and deferred[0].end <= high_watermark:
@@ -227,7 +231,7 @@ class Coordinator(Generic[S]):
         return self._take_outputs()
 
     def _expire(self, now: int) -> None:
-        """The commit time-out is over: nobody knows whether the records will be committed."""
+        """Refuse requests whose records were not committed in time; they may still be committed."""
         deferred = self.deferred
         while deferred and deferred[0].deadline_ms <= now:
             for token, _ in deferred.popleft().answers:
@@ -239,7 +243,9 @@ class Coordinator(Generic[S]):
             self._set(APPEND, deferred[0].deadline_ms)
 
     def resign(self) -> Sequence[Output]:
-        """Another broker leads, or none: records written here may not count any more."""
+        """Close the coordinator, because its broker no longer leads: records written here may be
+        lost.
+        """
         self.state = State.CLOSED
         self.deferred.clear()
         for token, request in list(self.waiting.items()):

@@ -26,25 +26,25 @@ class CoordinatorShard(Protocol):
     # Change
 
     def replay(self, record: CoordinatorRecord, offset: int | None = None) -> None:
-        """Take over a record; `offset` is its offset, or None if it is known to be committed."""
+        """Apply a record; `offset` is its offset, or None if it is known to be committed."""
         ...
 
     def apply(self, changes: Sequence[CoordinatorRecord | Soft], offset: int | None) -> None:
-        """Take over the changes of an operation, whose last record has this offset."""
+        """Apply the changes of an operation, whose last record has this offset."""
         ...
 
     def commit(self, high_watermark: int) -> None:
-        """All records below the high watermark are committed."""
+        """Take a new high watermark: all records below it are committed."""
         ...
 
     # Decide
 
     def loaded(self, now: int) -> Iterable[Outcome]:
-        """The log is loaded: timers start afresh."""
+        """Start timers afresh, after the log is loaded."""
         ...
 
     def due(self, now: int, key: TimerKey) -> Outcome:
-        """The time of a timer has come."""
+        """Handle a timer that is due."""
         ...
 
     # Observe and answer
@@ -54,7 +54,7 @@ class CoordinatorShard(Protocol):
         ...
 
     def value(self, key: str) -> Any:
-        """The value of a key as written, None for none."""
+        """The value of a key as written; None for none."""
         ...
 
     def refused(self, request: Any, error: str, message: str | None = None) -> Any:

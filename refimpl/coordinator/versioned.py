@@ -1,4 +1,4 @@
-"""A map that knows what it was before what is not committed yet."""
+"""A map with two views: as written, and as committed."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Replaced(NamedTuple, Generic[V]):
-    """A value before the record at this offset was replayed; None where there was none."""
+    """The value before the record at this offset was replayed; None if there was none."""
 
     offset: int
     value: V | None
@@ -21,7 +21,7 @@ class Replaced(NamedTuple, Generic[V]):
 class Versioned(Generic[K, V]):
     """A map with two views: as of all that is written, and as of all that is committed.
 
-    What was replaced by a record is kept until the record is committed, or cut off. Kafka's
+    A replaced value is kept until the record that replaced it is committed or truncated. Kafka's
     SnapshotRegistry and TimelineHashMap.
     """
 
@@ -39,7 +39,7 @@ class Versioned(Generic[K, V]):
         return replaced[0].value if replaced else self.current.get(key)
 
     def is_gone(self, key: K) -> bool:
-        """Whether a key has no value in either view."""
+        """True if a key has no value in either view."""
         return key not in self.current and key not in self._replaced
 
     def committed_keys(self) -> Iterator[K]:
@@ -52,8 +52,9 @@ class Versioned(Generic[K, V]):
                 yield key
 
     def put(self, key: K, value: V | None, offset: int | None = None) -> None:
-        """Set a value, or with None remove it: by the record at this offset, if it is not known to
-        be committed."""
+        """Set a value; None removes it. `offset` is that of its record, unless that is known to be
+        committed.
+        """
         if offset is not None:
             before = Replaced(offset, self.current.get(key))
             self._replaced.setdefault(key, deque()).append(before)
@@ -64,7 +65,7 @@ class Versioned(Generic[K, V]):
             self.current[key] = value
 
     def commit(self, high_watermark: int) -> None:
-        """Everything below the high watermark is committed."""
+        """Take a new high watermark: all records below it are committed."""
         written = self._written
         while written and written[0][0] < high_watermark:
             _, key = written.popleft()
@@ -74,7 +75,7 @@ class Versioned(Generic[K, V]):
                 del self._replaced[key]
 
     def revert(self, end: int) -> None:
-        """Everything from this offset on is cut off."""
+        """Undo all records from this offset on, which were truncated."""
         written = self._written
         while written and written[-1][0] >= end:
             _, key = written.pop()

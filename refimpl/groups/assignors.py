@@ -1,7 +1,7 @@
 """The coordinator's assignors for consumer groups (KIP-848): uniform and range.
 
-Equal to Kafka's, down to which member gets which partition: where Kafka iterates over a HashMap,
-so does this. Uniform is balanced and sticky; range gives each member a range of each topic.
+They equal Kafka's, partition by partition: where Kafka iterates over a HashMap, they do too.
+Uniform is balanced and sticky; range gives each member a range of each topic.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +15,12 @@ from refimpl.java_hash import HashSet, string_hash, string_order
 from refimpl.records.schema import Uuid
 
 Assignment: TypeAlias = dict[str, dict[Uuid, set[int]]]
-"""What each member shall have: topics, and their partitions."""
+"""The target of each member: topics, and their partitions."""
 
 
 @frozen
 class MemberSpec:
-    """A member, as an assignor sees it: what it subscribes to, and its target of before.
+    """An assignor's view of a member: its subscribed topics, and its previous target.
 
     `topics` are in the order in which Kafka's set of them iterates, which breaks ties.
     """
@@ -32,13 +32,13 @@ class MemberSpec:
 
 Members: TypeAlias = Mapping[str, MemberSpec]
 Partitions: TypeAlias = Mapping[Uuid, int]
-"""How many partitions each topic has."""
+"""The number of partitions of each topic."""
 Assignor: TypeAlias = Callable[[Members, Partitions, bool], Assignment]
-"""Takes members, topics, and whether the subscriptions of all members are equal."""
+"""Takes members, topics, and whether all members have the same subscription."""
 
 
 def uniform(members: Members, partitions: Partitions, homogeneous: bool) -> Assignment:
-    """Each member as many partitions as any other, or one less, and as few moves as may be."""
+    """An assignment with loads that differ by one at most, and as few moves as possible."""
     if not members:
         return {}
     order = list(HashSet(string_hash, members))
@@ -50,7 +50,7 @@ def uniform(members: Members, partitions: Partitions, homogeneous: bool) -> Assi
 
 
 def range_(members: Members, partitions: Partitions, homogeneous: bool) -> Assignment:
-    """Of each topic each member a range; static members first, so that they keep theirs."""
+    """A range of each topic for each subscriber; static members first, so that they keep theirs."""
     order = sorted(members, key=lambda member: _rank(member, members[member].instance_id))
     found: Assignment = {member: {} for member in order}
     for topic in {topic for one in members.values() for topic in one.topics}:
@@ -70,4 +70,4 @@ def _rank(member: str, instance_id: str | None) -> tuple[bool, bytes]:
 
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform, "range": range_}
-"""By the names of `group.consumer.assignors`."""
+"""The assignors by their names in `group.consumer.assignors`."""

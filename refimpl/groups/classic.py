@@ -1,9 +1,9 @@
 """Groups of the classic protocol at their coordinator: requests in, steps of the machine, answers.
 
 The rules are the machine's (`refimpl.machines.classic_operations`). Here its steps become records,
-timers and responses under Kafka's names. A group whose leader has assigned is Stable as soon as
-that is written, and all who asked are answered when it is committed; in Kafka it is Stable only
-then. Members between generations, parked requests and timers are not written down.
+timers and responses under Kafka's names. A group is Stable as soon as the leader's assignment is
+written, and SyncGroups are answered once it is committed; in Kafka it becomes Stable only then.
+Members between generations, parked requests and timers are not written to the log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ class ClassicGroups:
     rules: Config = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what."""
+        """Map each type of request to its handler."""
         self.handlers = {
             m.JoinGroupRequest: self.join,
             m.SyncGroupRequest: self.sync,
@@ -73,7 +73,9 @@ class ClassicGroups:
     # Requests
 
     def join(self, now: int, token: Token, request: m.JoinGroupRequest) -> Outcome:
-        """A group begins with its first member, or where a group of another type has none left."""
+        """JoinGroup: the first member creates the group, or replaces an empty group of another
+        type.
+        """
         asked = self.asked(token, request)
         group_id = request.group_id
         there = self.store.groups.get(group_id)
@@ -86,7 +88,9 @@ class ClassicGroups:
         return self.outcome(now, group_id, there, step, before)
 
     def asked(self, token: Token, request: m.JoinGroupRequest) -> JoinRequest:
-        """The request, refused where its session is longer or shorter than the broker allows."""
+        """The request for the machine; refused if its session timeout is outside the broker's
+        limits.
+        """
         least, most = self.config.min_session_timeout_ms, self.config.max_session_timeout_ms
         if not least <= request.session_timeout_ms <= most:
             raise InvalidSessionTimeout(request.session_timeout_ms, least, most)
@@ -107,20 +111,20 @@ class ClassicGroups:
         )
 
     def sync(self, now: int, token: Token, request: m.SyncGroupRequest) -> Outcome:
-        """Give a member its assignment, now or when the leader has made it."""
+        """SyncGroup: answer with the assignment, now or once the leader has made it."""
         group = self._group(request.group_id, request.member_id)
         step = operations.sync(group, sync_of(token, request))
         return self.outcome(now, request.group_id, group, step)
 
     def heartbeat(self, now: int, token: Token, request: m.HeartbeatRequest) -> Outcome:
-        """A member lives."""
+        """Heartbeat of a member."""
         member, generation = request.member_id, request.generation_id
         group = self._group(request.group_id, member)
         step = operations.heartbeat(group, token, member, generation, request.group_instance_id)
         return self.outcome(now, request.group_id, group, step)
 
     def leave(self, now: int, token: Token, request: m.LeaveGroupRequest) -> Outcome:
-        """Members leave, each answered by itself."""
+        """LeaveGroup: members leave, each with its own result."""
         first = next((one.member_id for one in request.members), "")
         group = self._group(request.group_id, first)
         leaving = [(one.member_id, one.group_instance_id) for one in request.members]
@@ -145,14 +149,14 @@ class ClassicGroups:
         return self._due(now, key, operations.sync_expired)
 
     def _due(self, now: int, key: TimerKey, expire: Callable[[ClassicGroup], Step]) -> Outcome:
-        """A timer of what is over meanwhile changes nothing."""
+        """Handle a timer that is due; one that no longer applies changes nothing."""
         try:
             group = self._group(key.key, key.member_id)
             return self.outcome(now, key.key, group, expire(group))
         except Refusal:
             return NOTHING
 
-    # What comes of a step
+    # Results of a step
 
     def outcome(
         self,
@@ -162,9 +166,9 @@ class ClassicGroups:
         step: Step,
         records: Sequence[CoordinatorRecord] = (),
     ) -> Outcome:
-        """The records, answers and timers of a step, behind the records of what was there before.
+        """The records, answers and timers of a step, after `records` of a group that it replaces.
 
-        A new group is written down at once, though it has no members yet.
+        A new group is written at once, though it has no members yet.
         """
         group = step.group
         if before is None or group.state != before.state:
@@ -183,28 +187,29 @@ class ClassicGroups:
             },
         )
 
-    # What a coordinator asks of any group
+    # The interface for any type of group
 
     def owns(self, group: Group) -> bool:
-        """Whether it is a classic group."""
+        """True for a classic group."""
         return isinstance(group, ClassicGroup)
 
     def replay(self, group: Group | None, record: CoordinatorRecord) -> Group | None:
-        """The group as it is written down; a tombstone of a group that has become another one
-        says nothing."""
+        """The group after a record; a tombstone does not remove a group of another type."""
         if record.value is None:
             return None if self.owns(group) else group
         return group_of(record.value)
 
     def loaded(self, now: int, group_id: str, group: Group) -> Outcome:
-        """All sessions begin afresh."""
+        """Start all sessions afresh."""
         return self.outcome(now, group_id, group, operations.loaded(group, self.rules))
 
     def check_commit(
         self, now: int, group: Group, by: CommitBy, request: m.OffsetCommitRequest
     ) -> Mapping[TimerKey, int | None]:
-        """Refuse whoever is no member in this generation. Who commits lives; nobody does where the
-        group has no members."""
+        """Refuse a commit of a client that is not a member in this generation.
+
+        A commit counts as a heartbeat of its member, if the group has members.
+        """
         member, generation = by.member_id, by.generation_id
         group.check_commit(member, generation, by.group_instance_id)
         known = group.members.get(member)
@@ -214,10 +219,10 @@ class ClassicGroups:
         return {TimerKey(SESSION, group_id, member): now + known.session_ms}
 
     def check_fetch(self, group: Group, by: CommitBy) -> None:
-        """Anybody reads the offsets of a classic group."""
+        """Allow all readers: the offsets of a classic group are open to any client."""
 
     def subscribed_topics(self, group: Group) -> frozenset[str] | None:
-        """The topics that members subscribe to, None where they cannot be read."""
+        """The topics that members subscribe to; None if they cannot be read."""
         return subscribed_topics(group)
 
     def listed(self, group: Group) -> tuple[str, str]:
@@ -225,12 +230,16 @@ class ClassicGroups:
         return group.protocol_type or "", group.state
 
     def check_delete_offsets(self, group: Group) -> None:
-        """Only of groups that read topics is it known which ones nobody reads."""
+        """Refuse to delete offsets of a group with members of another protocol type: its topics are
+        unknown.
+        """
         if group.state != "Empty" and group.protocol_type != CONSUMER_TYPE:
             raise errors.NonEmptyGroup(group.state)
 
     def described(self, group_id: str, group: Group) -> m.DescribeGroupResponse:
-        """Members with what each was given last, and in a stable group with what each said."""
+        """The response to DescribeGroup: members with their last assignments, and in a stable group
+        with their metadata.
+        """
         stable = group.state == "Stable"
         return m.DescribeGroupResponse(
             group_id,
@@ -255,10 +264,13 @@ class ClassicGroups:
         return (tombstone_of(group_id),)
 
     def offsets_expire_from(self, group: Group, topic: str, commit_timestamp: int) -> int | None:
-        """Since the group has no members or the commit, whichever is later, or since the commit
-        where nobody subscribes to the topic (KIP-211). Kafka forgets a commit for a group that has
-        long been empty at once. Never while members come and go, for nobody knows what they read
-        (KAFKA-13636)."""
+        """The time from which the offset counts as unused; None while it is in use (KIP-211).
+
+        In an empty group it is the commit or the time when the group became empty, whichever is
+        later. Kafka expires a commit for a long-empty group at once. In a stable group it is the
+        commit, if no member subscribes to the topic. During a rebalance nothing expires, because
+        the subscriptions are not known (KAFKA-13636).
+        """
         if group.protocol_type is None:
             return commit_timestamp
         if group.state == "Empty":
@@ -267,7 +279,7 @@ class ClassicGroups:
         return commit_timestamp if topics is not None and topic not in topics else None
 
     def is_empty(self, group: Group) -> bool:
-        """Whether it has no members, and none that is about to come."""
+        """True if it has no members, and no pending ids."""
         return group.state == "Empty" and not group.pending
 
 
@@ -276,7 +288,7 @@ def _told(member: Member, protocol: str | None) -> m.JoinGroupMember:
 
 
 def sync_of(token: Token, request: m.SyncGroupRequest) -> SyncRequest:
-    """A SyncGroup request as the machines take it."""
+    """A SyncGroup request for the machine."""
     return SyncRequest(
         token=token,
         member=request.member_id,

@@ -1,4 +1,4 @@
-"""Members of consumer groups that speak the classic protocol, at their coordinator.
+"""Members of consumer groups that use the classic protocol, at their coordinator.
 
 The rules are those of `refimpl.machines.consumer_classic_member`; here requests become records,
 timers and responses under Kafka's names.
@@ -24,14 +24,14 @@ Timers = dict[TimerKey, int | None]
 
 
 class ConsumerLogic(Protocol):
-    """What members of both protocols share: the logic of consumer groups."""
+    """The logic of consumer groups that members of both protocols share."""
 
     def rules(self, now: int, group: ConsumerGroup) -> Rules:
-        """What a machine needs to know beside the group."""
+        """The settings and functions that a machine needs beside the group."""
         ...
 
     def compared(self, group: ConsumerGroup) -> None:
-        """The group was compared with the topics as they are now."""
+        """Record that the group was compared with the current topics."""
         ...
 
     def timers_of(self, now: int, decision: Decision) -> Timers:
@@ -41,11 +41,11 @@ class ConsumerLogic(Protocol):
     def without(
         self, now: int, group: ConsumerGroup, decision: Decision, answers: tuple[Answer, ...]
     ) -> Outcome:
-        """What comes of a decision by which members leave."""
+        """The outcome of a decision by which members leave."""
         ...
 
     def fence(self, now: int, key: TimerKey, due: Callable[[ConsumerMember], bool]) -> Outcome:
-        """A member's time is over, if that is due."""
+        """Fence a member whose timer expired, if `due` is true for it."""
         ...
 
 
@@ -57,11 +57,11 @@ class ClassicMembers:
     migration: Migration
     handlers: Mapping[type, Handler] = field(init=False)
     timers: Mapping[str, Any] = field(init=False)
-    #: Until when who was told to join again has to
+    # : The deadline of each member that was asked to join again
     _join_by: dict[TimerKey, int] = field(factory=dict[TimerKey, int], init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what."""
+        """Map each type of request to its handler."""
         self.handlers = {
             m.JoinGroupRequest: self.join,
             m.SyncGroupRequest: self.sync,
@@ -74,7 +74,9 @@ class ClassicMembers:
         return self.migration.store.groups.current[group_id]
 
     def join(self, now: int, token: Token, request: m.JoinGroupRequest) -> Outcome:
-        """A member joins, or comes again: it is led on by one step, and answered at once."""
+        """JoinGroup: a member joins, or joins again; it is led on by one step, and answered at
+        once.
+        """
         group = self._group(request.group_id)
         if self.migration.policy is Policy.DISABLED:
             raise OtherGroupType(request.group_id, m.CONSUMER)
@@ -98,7 +100,7 @@ class ClassicMembers:
         return Outcome(decision.records, (Answer(token, body),), timers)
 
     def sync(self, now: int, token: Token, request: m.SyncGroupRequest) -> Outcome:
-        """A member asks for what it was given."""
+        """SyncGroup: answer with the member's assignment."""
         group = self._group(request.group_id)
         response = machine.sync(group, sync_of(token, request), self.migration.view)
         member = group.members[request.member_id]
@@ -110,7 +112,7 @@ class ClassicMembers:
         return Outcome(answers=(Answer(token, response_of(response)),), timers=timers)
 
     def heartbeat(self, now: int, token: Token, request: m.HeartbeatRequest) -> Outcome:
-        """A member lives."""
+        """Heartbeat of a member."""
         group = self._group(request.group_id)
         decision, response = machine.heartbeat(
             *(group, request.member_id, request.generation_id, request.group_instance_id),
@@ -124,7 +126,7 @@ class ClassicMembers:
         return Outcome(decision.records, (Answer(token, response_of(response)),), timers)
 
     def leave(self, now: int, token: Token, request: m.LeaveGroupRequest) -> Outcome:
-        """Members leave, each answered by itself."""
+        """LeaveGroup: members leave, each with its own result."""
         group = self._group(request.group_id)
         leaving = [(one.member_id, one.group_instance_id) for one in request.members]
         gone, response = machine.leave(group, leaving)
@@ -137,7 +139,7 @@ class ClassicMembers:
     # Time
 
     def time_is_over(self, now: int, key: TimerKey) -> Outcome:
-        """A member has not joined when it had to, or has not asked for what it was given."""
+        """Fence a member that did not join, or did not ask for its assignment, in time."""
         self._join_by.pop(key, None)
         return self.consumer.fence(now, key, lambda member: member.is_classic)
 
@@ -148,7 +150,7 @@ class ClassicMembers:
         return {self._key(SESSION, group, member): now + machine.session_ms_of(member)}
 
     def _must_join(self, now: int, group: ConsumerGroup, member: ConsumerMember) -> Timers:
-        """From when it was told first."""
+        """The timer for joining again, counted from the first time that the member was asked to."""
         key = self._key(CLASSIC_JOIN, group, member)
         return {key: self._join_by.setdefault(key, now + member.said.rebalance_timeout_ms)}
 

@@ -1,6 +1,6 @@
-"""A classic group as it is written down: GroupMetadata, version 3.
+"""The record of a classic group: GroupMetadata, version 3.
 
-Of a group that is loaded nothing is known but this: it is Stable, or Empty, and nothing is parked.
+A group that is loaded is Stable or Empty, without parked requests: nothing else is in the record.
 """
 
 from refimpl.errors import CorruptBatch
@@ -22,7 +22,7 @@ CONSUMER_TYPE = "consumer"
 
 
 def record_of(group_id: str, group: ClassicGroup) -> CoordinatorRecord:
-    """What is written down of a group."""
+    """The record of a group."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -35,12 +35,12 @@ def record_of(group_id: str, group: ClassicGroup) -> CoordinatorRecord:
 
 
 def tombstone_of(group_id: str) -> CoordinatorRecord:
-    """The group is no more."""
+    """The tombstone of a group."""
     return CoordinatorRecord(GROUP_RECORDS[NUMBER], GroupMetadataKey(group_id))
 
 
 def group_of(value: GroupMetadataValue) -> ClassicGroup:
-    """The group that was written down."""
+    """The group in a record."""
     members = {one.member_id: _read(one, value.protocol) for one in value.members}
     return ClassicGroup(
         state="Stable" if members else "Empty",
@@ -54,8 +54,10 @@ def group_of(value: GroupMetadataValue) -> ClassicGroup:
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """The topics of all members; None where they are not known, of a group of another type, or
-    between generations."""
+    """The topics of all members; None if they are not known.
+
+    They are not known in a group of another type, or between generations.
+    """
     if group.protocol_type != CONSUMER_TYPE:
         return None
     if not group.members:
@@ -84,7 +86,9 @@ def _written(member: Member, protocol: str | None) -> MemberMetadata:
 
 
 def _read(member: MemberMetadata, protocol: str | None) -> Member:
-    """In version 0 there is no rebalance time-out: it was the session's."""
+    """A member in a record. Version 0 has no rebalance timeout: the session timeout serves for
+    it.
+    """
     session_ms = member.session_timeout
     return Member(
         id=member.member_id,

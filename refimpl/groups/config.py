@@ -18,7 +18,7 @@ def _nothing(group_id: str) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class GroupConfig:
-    """Times are in milliseconds, where the name does not say otherwise."""
+    """Times are in milliseconds, unless the name has another unit."""
 
     # Classic groups
     min_session_timeout_ms: int = _broker("group.min.session.timeout.ms")
@@ -49,13 +49,13 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = _broker("offsets.retention.check.interval.ms")
     offsets_retention_minutes: int = _broker("offsets.retention.minutes")
 
-    #: What is configured of single groups, by Kafka's names
+    # : The configurations of single groups, by Kafka's names
     of_group: Callable[[str], Mapping[str, str]] = field(default=_nothing)
 
     def own(self, group_id: str, name: str) -> int:
-        """A group's own setting, such as consumer_session_timeout_ms, or every group's.
+        """A group's own setting, such as consumer_session_timeout_ms, or else every group's.
 
-        Kept within the broker's limits: they may have become narrower since it was set.
+        It is kept within the broker's limits, which may have become narrower since it was set.
         """
         text = self.of_group(group_id).get(name.replace("_", "."))
         if text is None:
@@ -66,7 +66,7 @@ class GroupConfig:
 
     @classmethod
     def of(cls, configs: Configs) -> "GroupConfig":
-        """What these configurations say."""
+        """The settings of a coordinator with these configurations."""
         fields = fields_dict(cls).values()
         names = {one.name: one.metadata["broker"] for one in fields if one.metadata}
         return cls(**{ours: configs[name] for ours, name in names.items()})

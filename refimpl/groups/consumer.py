@@ -1,7 +1,7 @@
-"""Consumer groups (KIP-848) at their coordinator: heartbeats, time-outs, topics that change.
+"""Consumer groups (KIP-848) at their coordinator: heartbeats, timeouts, changes of topics.
 
-The rules are those of `refimpl.machines.consumer_heartbeat`; this brings them requests, timers and
-topics. What Kafka's GroupMetadataManager does for groups of the consumer protocol.
+The rules are those of `refimpl.machines.consumer_heartbeat`; this module supplies requests, timers
+and topics. It is the part of Kafka's GroupMetadataManager for the consumer protocol.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,13 +52,13 @@ from refimpl.records.consumer_groups import RegularExpression
 from refimpl.records.coordinators import CoordinatorRecord
 from refimpl.records.schema import NO_ID, Uuid
 
-#: What may be configured of each group
+# : The configurations that each group may have
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
     *("consumer_session_timeout_ms", "consumer_heartbeat_interval_ms"),
     "consumer_assignment_interval_ms",
 )
 REGEX_REST_MS = 10_000
-"""How long the topics that match are not looked for again."""
+"""The time for which a regular expression is not matched again."""
 
 Timers = dict[TimerKey, int | None]
 
@@ -77,13 +77,13 @@ class ConsumerGroups:
     record_types: frozenset[int] = RECORD_TYPES
     handlers: Mapping[type, Handler] = field(init=False)
     timers: Mapping[str, Any] = field(init=False)
-    #: Per group, the version of the topics that it was compared with last, and its epoch then
+    # : Per group, the version of the topics that it was last compared with, and its epoch then
     _compared: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]], init=False)
-    #: Per group, all topics that there were when its regular expressions were matched
+    # : Per group, all topics that existed when its regular expressions were matched
     _matched: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]], init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what."""
+        """Map requests and timers to their handlers."""
         self.view = TopicView(self.topics)
         self.migration = Migration(self.store, self.config, self.view)
         members = ClassicMembers(self, self.migration)
@@ -123,13 +123,13 @@ class ConsumerGroups:
     def without(
         self, now: int, group: ConsumerGroup, decision: Decision, answers: tuple[Answer, ...] = ()
     ) -> Outcome:
-        """What comes of a decision by which members leave: perhaps a classic group is left."""
+        """The outcome of a decision by which members leave; the group may become classic."""
         gone = group.members.keys() - decision.group.members.keys()
         downgraded = self.migration.without(now, group, gone, answers) if gone else None
         return downgraded or Outcome(decision.records, answers, self.timers_of(now, decision))
 
     def _check(self, request: m.ConsumerGroupHeartbeatRequest) -> None:
-        """Refuse what no group takes."""
+        """Refuse a heartbeat that is invalid for every group."""
         why = _wrong_with(request)
         if why:
             raise InvalidHeartbeat(why)
@@ -140,7 +140,7 @@ class ConsumerGroups:
             compiled(request.subscribed_topic_regex)
 
     def _group(self, now: int, group_id: str, *, may_be_new: bool) -> tuple[ConsumerGroup, Outcome]:
-        """The group, and what comes of a classic one that was there before."""
+        """The group, and the outcome of replacing a classic group."""
         group, new = self.store.groups.get(group_id), ConsumerGroup(group_id)
         if isinstance(group, ConsumerGroup):
             return group, NOTHING
@@ -153,11 +153,11 @@ class ConsumerGroups:
         return new, Outcome(self.store.logic_of(group).deletion(group_id, group))
 
     def compared(self, group: ConsumerGroup) -> None:
-        """The group was compared with the topics as they are now."""
+        """Record that the group was compared with the current topics."""
         self._compared[group.group_id] = self.topics.version, group.epoch
 
     def rules(self, now: int, group: ConsumerGroup) -> Rules:
-        """What a machine needs to know beside the group."""
+        """The settings and functions that a machine needs beside the group."""
         version, epoch = self._compared.get(group.group_id, (-1, 0))
         return Rules(
             topics=self.view,
@@ -184,7 +184,9 @@ class ConsumerGroups:
     # Time
 
     def timers_of(self, now: int, decision: Decision) -> Timers:
-        """Whoever is gone has none; who has something to give up has so long as it says."""
+        """The timers of a decision: none for a member that is gone, and its own rebalance timeout
+        for one that has partitions to give up.
+        """
         timers: Timers = {}
         for record in decision.records:
             if record.kind is MEMBER and record.value is None:
@@ -205,15 +207,15 @@ class ConsumerGroups:
         return {TimerKey(REBALANCE, group_id, member.member_id): at_ms}
 
     def session_is_over(self, now: int, key: TimerKey) -> Outcome:
-        """A member was not heard of for the group's `consumer.session.timeout.ms`."""
+        """Fence a member without a heartbeat for the group's `consumer.session.timeout.ms`."""
         return self.fence(now, key, lambda _: True)
 
     def rebalance_is_over(self, now: int, key: TimerKey) -> Outcome:
-        """A member has not given up what it was told to, in the time that it asked for."""
+        """Fence a member that did not give its partitions up within its rebalance timeout."""
         return self.fence(now, key, lambda member: member.state == UNREVOKED)
 
     def fence(self, now: int, key: TimerKey, due: Callable[[ConsumerMember], bool]) -> Outcome:
-        """A member is out of time, if that is `due` of it."""
+        """Fence a member whose timer expired, if `due` is true for it."""
         group = self.store.groups.get(key.key)
         if not isinstance(group, ConsumerGroup) or key.member_id not in group.members:
             return NOTHING
@@ -223,7 +225,7 @@ class ConsumerGroups:
         return self.without(now, group, decision)
 
     def loaded(self, now: int, group_id: str, group: Group) -> Outcome:
-        """Sessions start afresh, and so does the time to give something up."""
+        """Start sessions afresh, and the rebalance timeouts too."""
         timers: Timers = {}
         for member_id, member in group.members.items():
             session = TimerKey(SESSION, group_id, member_id)
@@ -236,8 +238,9 @@ class ConsumerGroups:
     # Regular expressions
 
     def _must_match(self, now: int, group: ConsumerGroup) -> bool:
-        """Whether the topics that match are to be looked for: a new expression, new topics, or long
-        ago."""
+        """True if regular expressions must be matched: one is new, topics have changed, or the last
+        time is long ago.
+        """
         subscribed = {one.regex for one in group.members.values() if one.regex}
         if not subscribed:
             return False
@@ -252,7 +255,7 @@ class ConsumerGroups:
         )
 
     def match_topics(self, now: int, key: TimerKey) -> Outcome:
-        """Match every expression of a group with all topics."""
+        """Match every regular expression of a group with all topics."""
         group = self.store.groups.get(key.key)
         if not isinstance(group, ConsumerGroup):
             return NOTHING
@@ -264,10 +267,10 @@ class ConsumerGroups:
         self._matched[key.key] = self.view.names()
         return Outcome(resolve(group, found, self.rules(now, group)).records)
 
-    # What a coordinator asks of any group
+    # The interface for any type of group
 
     def owns(self, group: Group) -> bool:
-        """Whether a group is of this type."""
+        """True for a consumer group."""
         return isinstance(group, ConsumerGroup)
 
     def replay(self, group: Group | None, record: CoordinatorRecord) -> Group | None:
@@ -279,7 +282,7 @@ class ConsumerGroups:
     def check_commit(
         self, now: int, group: Group, by: CommitBy, request: Any
     ) -> Mapping[TimerKey, int | None]:
-        """Refuse a commit of who does not have these partitions since that epoch."""
+        """Refuse a commit unless the member has had these partitions since that epoch."""
         member = group.members.get(by.member_id)
         if member is not None and not member.is_classic and not by.knows_member_epochs:
             raise errors.OlderClient(by.member_id)
@@ -294,7 +297,7 @@ class ConsumerGroups:
         return (NO_ID if topic is None else topic.topic_id), one.partition.partition
 
     def check_fetch(self, group: Group, by: CommitBy) -> None:
-        """Refuse who reads offsets in another epoch than its own."""
+        """Refuse to read offsets in another epoch than the member's."""
         group.check_fetch(by.member_id, by.generation_id)
 
     def subscribed_topics(self, group: Group) -> frozenset[str] | None:
@@ -306,7 +309,7 @@ class ConsumerGroups:
         return "consumer", group.state
 
     def check_delete_offsets(self, group: Group) -> None:
-        """Offsets of topics that nobody subscribes to may go."""
+        """Allow to delete offsets of topics without subscribers."""
 
     def described(self, group_id: str, group: Group) -> Any:
         """The response to ConsumerGroupDescribe."""
@@ -317,16 +320,16 @@ class ConsumerGroups:
         return group.deletion()
 
     def offsets_expire_from(self, group: Group, topic: str, commit_timestamp: int) -> int | None:
-        """Since the commit, for topics that nobody subscribes to."""
+        """The commit's time, for a topic without subscribers; else None."""
         return None if topic in group.subscribed_topics() else commit_timestamp
 
     def is_empty(self, group: Group) -> bool:
-        """Whether it has no members."""
+        """True if it has no members."""
         return not group.members
 
 
 def _wrong_with(request: m.ConsumerGroupHeartbeatRequest) -> str:
-    """What a heartbeat lacks, whatever its group is; "" if nothing."""
+    """The error of a heartbeat that is invalid for every group; "" if there is none."""
     epoch, r = request.member_epoch, request
     unsubscribed = r.subscribed_topic_names is None and r.subscribed_topic_regex is None
     checks = (

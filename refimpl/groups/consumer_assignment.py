@@ -1,4 +1,4 @@
-"""Which assignor a consumer group uses, and what it is told of the group."""
+"""The choice of a consumer group's assignor, and its input."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,14 +12,16 @@ from refimpl.records.schema import Uuid
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:
-    """The one that most members name; where two have as many votes, the first in Java's order."""
+    """The assignor that most members name; of several, the first in Java's order."""
     named = (one.said.server_assignor for one in group.members.values())
     votes = Counter(name for name in named if name is not None)
     return max(HashSet(string_hash, sorted(votes)), key=lambda name: votes[name], default=default)
 
 
 def is_homogeneous(group: ConsumerGroup) -> bool:
-    """Whether all members subscribe to the same: names, or one regular expression and no names."""
+    """True if all members have the same subscription: names, or one regular expression and no
+    names.
+    """
     said = {
         (frozenset(one.said.subscribed_topic_names), one.regex) for one in group.members.values()
     }
@@ -29,7 +31,7 @@ def is_homogeneous(group: ConsumerGroup) -> bool:
 def assign(
     group: ConsumerGroup, topics: TopicView, default: str
 ) -> Mapping[str, frozenset[Partition]]:
-    """What each member of the group shall have."""
+    """The target partitions of each member of the group."""
     members = {
         member_id: MemberSpec(
             topics.ids_in_order(_in_java_order(group.topic_names(one))),

@@ -1,4 +1,4 @@
-"""A consumer group as ConsumerGroupDescribe shows it (KIP-848)."""
+"""The description of a consumer group for ConsumerGroupDescribe (KIP-848)."""
 
 from collections.abc import Iterable
 
@@ -14,8 +14,11 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 def describe(
     group: ConsumerGroup, topics: Topics, default_assignor: str
 ) -> m.ConsumerGroupDescribeResponse:
-    """The group and its members, each with what it may own, also what it has been told to give up,
-    and what it shall have."""
+    """The group and its members, with their current and target partitions.
+
+    Current partitions include those that a member was asked to give up, because it may still own
+    them.
+    """
     return m.ConsumerGroupDescribeResponse(
         group.group_id,
         None,
@@ -55,7 +58,7 @@ def by_topic(partitions: Iterable[Partition]) -> dict[Uuid, tuple[int, ...]]:
 
 
 def _named(partitions: Iterable[Partition], topics: Topics) -> tuple[m.NamedTopicPartitions, ...]:
-    """Of a topic that is gone nothing is shown."""
+    """Partitions with their topics' names; deleted topics are left out."""
     return tuple(
         m.NamedTopicPartitions(topic_id, topic.name, numbers)
         for topic_id, numbers in by_topic(partitions).items()

@@ -1,4 +1,4 @@
-"""What is wrong with a heartbeat, whatever group it is for."""
+"""Refusals of a heartbeat that do not depend on its group."""
 
 from attrs import frozen
 
@@ -7,7 +7,7 @@ from refimpl.errors import InvalidRequest, Refusal
 
 @frozen
 class ConsumerGroupNotFound(Refusal):
-    """A member of a group that is not here."""
+    """The heartbeat is for a consumer group that does not exist here."""
 
     kafka_error = "GROUP_ID_NOT_FOUND"
     says = "Consumer group {group} not found."
@@ -16,7 +16,7 @@ class ConsumerGroupNotFound(Refusal):
 
 @frozen
 class InvalidHeartbeat(InvalidRequest):
-    """A field is missing, or has a value that it cannot have."""
+    """A field is missing, or has an invalid value."""
 
     says = "{why}"
     why: str
@@ -24,7 +24,7 @@ class InvalidHeartbeat(InvalidRequest):
 
 @frozen
 class UnsupportedAssignor(Refusal):
-    """`group.consumer.assignors` does not name it."""
+    """The assignor is not in `group.consumer.assignors`."""
 
     kafka_error = "UNSUPPORTED_ASSIGNOR"
     says = "ServerAssignor {name} is not supported. Supported assignors: {known}."
@@ -34,7 +34,7 @@ class UnsupportedAssignor(Refusal):
 
 @frozen
 class InvalidRegularExpression(Refusal):
-    """RE2 does not take it."""
+    """RE2 cannot compile the regular expression."""
 
     kafka_error = "INVALID_REGULAR_EXPRESSION"
     says = "SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."

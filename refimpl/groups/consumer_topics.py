@@ -1,5 +1,6 @@
-"""What consumer groups ask of topics: ids, a hash of what assignments depend on, and names that
-match a regular expression."""
+"""A consumer group's view of topics: ids, a hash of everything that assignments depend on, and
+names that match a regular expression.
+"""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -17,7 +18,9 @@ _re2: Any = re2
 
 
 def compiled(regex: str) -> Any:
-    """A regular expression of RE2, whose Java port Kafka has. Refused, if it is none."""
+    """A compiled regular expression of RE2, whose Java port Kafka uses; an invalid one is
+    refused.
+    """
     options = _re2.Options()
     options.log_errors = False
     try:
@@ -31,7 +34,7 @@ def compiled(regex: str) -> Any:
 
 @define(eq=False)
 class TopicView:
-    """The topics of the cluster; what is looked up is kept until there is news of them."""
+    """The topics of the cluster; lookups are cached until the topics change."""
 
     topics: Topics
     _version: int = -1
@@ -40,7 +43,7 @@ class TopicView:
     _names: frozenset[str] | None = None
 
     def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
-        """The ids of those topics that there are."""
+        """The ids of these topics; topics that do not exist are left out."""
         return frozenset(one.topic_id for name in names if (one := self.topic(name)))
 
     def ids_in_order(self, names: Iterable[str]) -> list[Uuid]:
@@ -48,13 +51,14 @@ class TopicView:
         return [one.topic_id for name in names if (one := self.topic(name))]
 
     def partitions(self, names: frozenset[str]) -> Mapping[Uuid, int]:
-        """How many partitions each topic has, of those that there are."""
+        """The number of partitions of each topic; topics that do not exist are left out."""
         return {one.topic_id: one.partitions for name in names if (one := self.topic(name))}
 
     def metadata_hash(self, names: frozenset[str]) -> int:
-        """64 bits of all that an assignment depends on: ids, names, partitions, racks (KIP-1101).
+        """64 bits of everything that an assignment depends on: ids, names, partitions, racks
+        (KIP-1101).
 
-        Other bits than Kafka's, whose own log a group is led on from with one rebalance more.
+        The bits are not Kafka's: a group from Kafka's log has one more rebalance.
         """
         self._renew()
         if names not in self._hashes:
@@ -86,12 +90,12 @@ class TopicView:
         return tuple(sorted(name for name in self.names() if pattern.fullmatch(name)))
 
     def id_of(self, name: str) -> Uuid | None:
-        """A topic's id; None where there is no such topic."""
+        """A topic's id; None if there is no such topic."""
         topic = self.topic(name)
         return None if topic is None else topic.topic_id
 
     def name_of(self, topic_id: Uuid) -> str | None:
-        """A topic's name; None where there is no such topic."""
+        """A topic's name; None if there is no such topic."""
         topic = self.topics.by_id(topic_id)
         return None if topic is None else topic.name
 

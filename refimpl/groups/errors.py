@@ -16,7 +16,7 @@ class GroupIdNotFound(Refusal):
 
 @frozen
 class UnknownGeneration(Refusal):
-    """A commit names a generation of a group that is not here."""
+    """A commit names a generation, and the group does not exist here."""
 
     kafka_error = "ILLEGAL_GENERATION"
     says = "generation {generation} of group {group}, which is not here"
@@ -26,7 +26,7 @@ class UnknownGeneration(Refusal):
 
 @frozen
 class NobodyIsMember(Refusal):
-    """A member commits for a group that nobody has ever joined."""
+    """A member commits for a group that never had members."""
 
     kafka_error = "UNKNOWN_MEMBER_ID"
     says = "group {group} has no members, and {member} commits"
@@ -36,7 +36,7 @@ class NobodyIsMember(Refusal):
 
 @frozen
 class UnknownGroupMember(Refusal):
-    """A member of a group that is not here, or is of another type."""
+    """The group of this member does not exist here, or is of another type."""
 
     kafka_error = "UNKNOWN_MEMBER_ID"
     says = "there is no classic group {group}, of which {member!r} would be a member"
@@ -56,7 +56,7 @@ class OtherGroupType(Refusal):
 
 @frozen
 class InvalidSessionTimeout(Refusal):
-    """A session is shorter or longer than the broker allows."""
+    """The session timeout is outside the broker's limits."""
 
     kafka_error = "INVALID_SESSION_TIMEOUT"
     says = "a session of {asked} ms, where {least} to {most} are allowed"

@@ -14,7 +14,9 @@ Group: TypeAlias = Any
 
 @frozen
 class CommitBy:
-    """Who commits or reads offsets: the claims of an OffsetCommit or OffsetFetch request."""
+    """The client that commits or reads offsets: the claims of its OffsetCommit or OffsetFetch
+    request.
+    """
 
     member_id: str
     generation_id: int
@@ -35,32 +37,33 @@ class GroupLogic(Protocol):
     record_types: frozenset[int]
 
     def owns(self, group: Group) -> bool:
-        """Whether a group is of this type."""
+        """True if a group is of this type."""
         ...
 
     def replay(self, group: Group | None, record: CoordinatorRecord) -> Group | None:
-        """The group after a record; None where it leaves nothing. `group` may be of another type,
-        or none."""
+        """The group after a record; None if it leaves none. `group` may be None, or of another
+        type.
+        """
         ...
 
     def loaded(self, now: int, group_id: str, group: Group) -> Outcome:
-        """A group has been loaded: its timers start afresh."""
+        """Start the timers of a loaded group afresh."""
         ...
 
-    # What a coordinator asks of any group
+    # The interface for any type of group
 
     def check_commit(
         self, now: int, group: Group, by: CommitBy, request: Any
     ) -> Mapping[TimerKey, int | None]:
-        """Refuse a commit that must not count. Answers timers: who commits lives."""
+        """Refuse a commit that must not count. Return timers: a commit counts as a heartbeat."""
         ...
 
     def check_fetch(self, group: Group, by: CommitBy) -> None:
-        """Refuse who may not read the group's offsets."""
+        """Refuse a client that may not read the group's offsets."""
         ...
 
     def subscribed_topics(self, group: Group) -> frozenset[str] | None:
-        """The topics that members subscribe to; None where nobody can know."""
+        """The topics that members subscribe to; None if they cannot be known."""
         ...
 
     def listed(self, group: Group) -> tuple[str, str]:
@@ -68,7 +71,7 @@ class GroupLogic(Protocol):
         ...
 
     def check_delete_offsets(self, group: Group) -> None:
-        """Refuse to delete offsets of topics that nobody subscribes to."""
+        """Refuse to delete offsets if the group's subscriptions cannot be known."""
         ...
 
     def described(self, group_id: str, group: Group) -> Any:
@@ -76,13 +79,13 @@ class GroupLogic(Protocol):
         ...
 
     def deletion(self, group_id: str, group: Group) -> Sequence[CoordinatorRecord]:
-        """The tombstones of a group without members. Refused, for one with members."""
+        """The tombstones of a group without members; a group with members is refused."""
         ...
 
     def offsets_expire_from(self, group: Group, topic: str, commit_timestamp: int) -> int | None:
-        """Since when an offset counts as unused (KIP-211); None while it is in use."""
+        """The time from which an offset counts as unused (KIP-211); None while it is in use."""
         ...
 
     def is_empty(self, group: Group) -> bool:
-        """Whether a group without offsets may go."""
+        """True if a group without offsets may be removed."""
         ...

@@ -1,7 +1,8 @@
-"""Groups with members that change their protocol, at their coordinator.
+"""The migration of groups with members to the other protocol, at their coordinator.
 
-The rules are those of `refimpl.machines.group_migration`; here the end of the one group and the
-beginning of the other become one batch of records, and timers of the one go for those of the other.
+The rules are those of `refimpl.machines.group_migration`. Here the end of one group and the
+beginning of the other become one batch of records, and the timers of one replace those of the
+other.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,13 +34,13 @@ from refimpl.machines.group_migration import (
 
 SESSION, REBALANCE, REGEX = "consumer session", "consumer rebalance", "consumer regex"
 CLASSIC_JOIN, CLASSIC_SYNC = "consumer classic join", "consumer classic sync"
-"""Timers of a consumer group; the last two are of members that speak the classic protocol."""
+"""Timers of a consumer group; the last two are of members that use the classic protocol."""
 MEMBER_TIMERS = SESSION, REBALANCE, CLASSIC_JOIN, CLASSIC_SYNC
 
 
 @define(eq=False)
 class Migration:
-    """What a coordinator does to a group that goes from one protocol to the other."""
+    """A coordinator's migration of groups from one protocol to the other."""
 
     store: GroupStore
     config: GroupConfig
@@ -47,7 +48,7 @@ class Migration:
 
     @property
     def policy(self) -> Policy:
-        """Which ways are open."""
+        """The migration policy of this coordinator."""
         return Policy(self.config.consumer_migration_policy.lower())
 
     @property
@@ -58,7 +59,7 @@ class Migration:
     def upgraded(
         self, now: int, group_id: str, group: ClassicGroup, rules: Rules
     ) -> tuple[ConsumerGroup, Outcome]:
-        """A classic group as a consumer group, which a first member of that protocol joins."""
+        """A classic group as a consumer group, when a first member of that protocol joins."""
         if not self.policy.upgrades:
             raise ConsumerGroupNotFound(group_id)
         made = upgrade(group_id, group, self.view, rules)
@@ -77,14 +78,18 @@ class Migration:
     def without(
         self, now: int, group: ConsumerGroup, gone: Iterable[str], answers: Sequence[Answer] = ()
     ) -> Outcome | None:
-        """A group that these leave as a classic one, if that is what they leave behind."""
+        """The outcome of a downgrade when these members leave; None if the group stays a consumer
+        group.
+        """
         if not may_downgrade(group, gone, self.policy, self.config.max_size):
             return None
         return self._downgraded(now, group, downgrade(group, gone, self.view), answers)
 
     def succeeded(self, now: int, group: ConsumerGroup, request: JoinRequest) -> Outcome | None:
-        """A group whose last member of the consumer protocol is taken over by a process that speaks
-        the classic one."""
+        """The outcome of a downgrade by a join; None if the group stays a consumer group.
+
+        The last member of the consumer protocol is then replaced by a process of the classic one.
+        """
         if not may_succeed(group, request, self.policy, self.config.max_size):
             return None
         made = downgrade(group, (), self.view, request)
@@ -98,10 +103,13 @@ class Migration:
         answers: Sequence[Answer],
         successor: JoinRequest | None = None,
     ) -> Outcome:
-        """Where members are to join anew, the group is written down without a leader: whoever loads
-        it has them join, too. Kafka writes a whole generation, and after a failover what nobody has
-        yet stays without an owner. The next generation would be no better: members are in it before
-        anything is assigned in it."""
+        """The outcome of turning a consumer group into a classic one.
+
+        If members are to join again, the group is written without a leader: a coordinator that
+        loads it asks them to join too. Kafka writes a whole generation, and after a failover
+        partitions that no member has yet stay without an owner. Writing the next generation would
+        not help: members are in it before anything is assigned in it.
+        """
         before = evolve(made, since=now)
         stale = successor is None or group.target_epoch < group.epoch
         rules = self.classic.rules

@@ -1,7 +1,7 @@
-"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and how offsets go by themselves.
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and expiry.
 
-What Kafka calls OffsetMetadataManager. Who may commit, the group's own rules say. Offsets are
-neither compared with the log nor with one another: a group may go back.
+Kafka calls it OffsetMetadataManager. The group's own rules decide who may commit. Offsets are
+compared neither with the log nor with one another: a group may go back.
 
 Spec: GroupOffsets. KIP-211 (expiry), KIP-447 (stable offsets), KIP-496 (deletion), KIP-848.
 """
@@ -27,7 +27,7 @@ from refimpl.records.schema import NO_ID
 
 OFFSET_COMMIT = GROUP_RECORDS[1]
 WITH_TOPIC_ID, WITH_EXPIRY = 4, 1
-"""Versions of an OffsetCommit value: the newest, and the last with a time to expire at."""
+"""Versions of an OffsetCommit value: the newest, and the last with an expiry time."""
 
 NEVER = -1
 
@@ -41,7 +41,7 @@ class Offsets:
 
     @property
     def handlers(self) -> Mapping[type, Handler]:
-        """Who handles what."""
+        """The handler of each type of request."""
         return {
             m.OffsetCommitRequest: self.commit,
             m.OffsetFetchRequest: self.fetch,
@@ -51,10 +51,10 @@ class Offsets:
     # Commit
 
     def commit(self, now: int, token: Token, request: m.OffsetCommitRequest) -> Outcome:
-        """Write down where the group goes on; who says so must be a member, where there are some.
+        """Write the group's next offsets; if the group has members, only a member may commit.
 
-        One who has no right to commit is refused for all partitions; metadata that is too long is
-        a matter of its partition alone.
+        A client that may not commit is refused for all partitions. Metadata that is too long is
+        refused for its partition alone.
         """
         timers = self._check_commit(now, request)
         records: list[CoordinatorRecord] = []
@@ -71,8 +71,10 @@ class Offsets:
     def _check_commit(
         self, now: int, request: m.OffsetCommitRequest
     ) -> Mapping[TimerKey, int | None]:
-        """Refuse who must not commit. A group that is not here takes commits of nobody's
-        generation: it is a simple group from then on."""
+        """Refuse a client that must not commit.
+
+        A commit without a generation for an unknown group creates a simple group.
+        """
         group_id, generation = request.group_id, request.generation_id
         group = self.store.groups.get(group_id)
         if group is not None:
@@ -92,9 +94,10 @@ class Offsets:
     # Fetch
 
     def fetch(self, now: int, token: Token, request: m.OffsetFetchRequest) -> Outcome:
-        """The offsets that are committed; of a group that is not here, none.
+        """The committed offsets; an unknown group has none.
 
-        Who requires stable offsets sees all that is written, and is answered when it is committed.
+        A client that requires stable offsets sees all written ones, and is answered once they are
+        committed.
         """
         committed, group_id = not request.require_stable, request.group_id
         groups = self.store.groups
@@ -112,7 +115,7 @@ class Offsets:
             found: list[m.FetchedOffset] = []
             for name, topic_id in request.partitions:
                 value = view((group_id, name))
-                # An offset of a topic that bore this name before is none of this one (KAFKA-19154).
+                # An offset of an earlier topic of this name is not one of this topic (KAFKA-19154).
                 other = value is not None and NO_ID not in (topic_id, value.topic_id)
                 if value is None or (other and value.topic_id != topic_id):
                     found.append(m.FetchedOffset(name, topic_id=topic_id))
@@ -124,7 +127,7 @@ class Offsets:
     # Delete
 
     def delete(self, now: int, token: Token, request: m.OffsetDeleteRequest) -> Outcome:
-        """Forget offsets of topics that no member subscribes to."""
+        """Delete offsets of topics that no member subscribes to."""
         group_id, records = request.group_id, list[CoordinatorRecord]()
         subscribed: frozenset[str] | None = frozenset()
         group = self.store.groups.get(group_id)
@@ -148,7 +151,7 @@ class Offsets:
         return [tombstone(group_id, name) for name, _ in self.store.offsets_of(group_id)]
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> Outcome:
-        """The tombstones of all offsets of a topic that is gone."""
+        """The tombstones of all offsets of a deleted topic."""
         return Outcome(
             [
                 tombstone(group_id, name)
@@ -161,7 +164,8 @@ class Offsets:
     # Expiry
 
     def expire(self, now: int) -> Outcome:
-        """Forget what nobody has used for offsets.retention.minutes; then groups with nothing left.
+        """Remove offsets that were unused for offsets.retention.minutes; then groups with nothing
+        left.
 
         While a group is in use its offsets stay, however old (KIP-211, KAFKA-4682, KAFKA-13636).
         """
@@ -193,7 +197,7 @@ class Offsets:
 
 
 def tombstone(group_id: str, name: TopicPartition) -> CoordinatorRecord:
-    """Nothing is committed of this partition any more."""
+    """The tombstone of a committed offset."""
     return CoordinatorRecord(OFFSET_COMMIT, OffsetCommitKey(group_id, *name))
 
 

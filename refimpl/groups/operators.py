@@ -1,6 +1,7 @@
-"""What operators ask of groups: ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups.
+"""Operators' requests about groups: ListGroups, DescribeGroups, ConsumerGroupDescribe,
+DeleteGroups.
 
-Whoever looks sees what is committed, and is answered at once.
+Descriptions show committed state, and are answered at once.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ class Operators:
     handlers: Mapping[type, Handler] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what."""
+        """Map each type of request to its handler."""
         self.handlers = {
             m.DescribeGroupRequest: self.describe,
             m.ConsumerGroupDescribeRequest: self.describe_consumer,
@@ -33,8 +34,7 @@ class Operators:
         }
 
     def listed(self, request: m.ListGroupsRequest) -> list[m.ListedGroup]:
-        """The groups that are in one of these states, and of one of these types, if any are
-        named."""
+        """The groups in one of these states and of one of these types; no names mean all."""
         states = {one.strip().lower() for one in request.states}
         types = {one.strip().lower() for one in request.types}
         found = map(self._listed, self.store.group_ids(committed=True))
@@ -53,7 +53,7 @@ class Operators:
         return m.ListedGroup(group_id, *logic.listed(group), logic.group_type)
 
     def describe(self, now: int, token: Token, request: m.DescribeGroupRequest) -> Outcome:
-        """A classic group; one that is not there is Dead (KIP-1043)."""
+        """Describe a classic group; one that does not exist is Dead (KIP-1043)."""
         group_id = request.group_id
         group = self.store.groups.committed(group_id)
         logic = None if group is None else self.store.logic_of(group)
@@ -70,7 +70,7 @@ class Operators:
     def describe_consumer(
         self, now: int, token: Token, request: m.ConsumerGroupDescribeRequest
     ) -> Outcome:
-        """A consumer group."""
+        """Describe a consumer group."""
         group_id = request.group_id
         group = self.store.groups.committed(group_id)
         logic = None if group is None else self.store.logic_of(group)
@@ -83,7 +83,7 @@ class Operators:
         return Outcome(answers=(Answer(token, body),), waits=False)
 
     def delete(self, now: int, token: Token, request: m.DeleteGroupRequest) -> Outcome:
-        """Forget a group without members, and its offsets."""
+        """Delete a group without members, and its offsets."""
         group_id = request.group_id
         group = self.store.groups.get(group_id)
         records: list[CoordinatorRecord] = [

@@ -1,4 +1,4 @@
-"""Which logics a coordinator has: one for each type of groups."""
+"""The types of groups that a coordinator serves, each with its logic."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -13,7 +13,7 @@ from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import Topics
 
 NewId: TypeAlias = Callable[[], str]
-"""Makes ids that are never made again."""
+"""Makes ids that are never repeated."""
 
 NewLogic: TypeAlias = Callable[[GroupStore, GroupConfig, Topics, NewId], GroupLogic]
 

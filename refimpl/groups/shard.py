@@ -43,9 +43,11 @@ class GroupShard:
         }
 
     def _by_type(self, now: int, token: Token, request: Any) -> Outcome:
-        """Let the logic of the group that is there and has members decide, if it takes such
-        requests, or else the first that does: a classic member may be one of a consumer group
-        (KIP-848)."""
+        """Let the logic of the existing group decide, if that group has members.
+
+        Otherwise the first logic with a handler decides. A classic member may be in a consumer
+        group (KIP-848).
+        """
         kind, group = request.__class__, self.store.groups.get(request.group_id)
         logics = [one for one in self.logics if kind in one.handlers]
         if group is not None:
@@ -55,15 +57,15 @@ class GroupShard:
     # Change
 
     def replay(self, record: CoordinatorRecord, offset: int | None = None) -> None:
-        """Take over a record of a group or of an offset."""
+        """Apply a record of a group or of an offset."""
         self.store.replay(record, offset)
 
     def apply(self, changes: Sequence[CoordinatorRecord | Soft], offset: int | None) -> None:
-        """Take over the changes of an operation."""
+        """Apply the changes of an operation."""
         self.store.apply(changes, offset)
 
     def commit(self, high_watermark: int) -> None:
-        """All records below the high watermark are committed."""
+        """Take a new high watermark: all records below it are committed."""
         self.store.commit(high_watermark)
 
     # Decide
@@ -75,7 +77,7 @@ class GroupShard:
         yield Outcome(timers=self._next_expiry(now))
 
     def due(self, now: int, key: TimerKey) -> Outcome:
-        """Expire offsets, or what a group's timer is for."""
+        """Expire offsets, or handle a group's timer."""
         if key == EXPIRE:
             expired = self.offsets.expire(now)
             return evolve(expired, timers={**expired.timers, **self._next_expiry(now)})
@@ -86,7 +88,7 @@ class GroupShard:
         return {EXPIRE: now + self.config.offsets_retention_check_interval_ms}
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> Outcome:
-        """Forget the committed offsets of a topic that is deleted (KAFKA-2000)."""
+        """Remove the committed offsets of a deleted topic (KAFKA-2000)."""
         return self.offsets.topic_deleted(topic, topic_id)
 
     # Observe and answer
@@ -98,12 +100,15 @@ class GroupShard:
         return about.group_id if about.__class__ in m.REQUESTS else None
 
     def value(self, key: str) -> Any:
-        """The group of this id as written, None for none."""
+        """The group of this id as written; None for none."""
         return self.store.groups.get(key)
 
     def refused(self, request: Any, error: str, message: str | None = None) -> Any:
-        """The response that refuses a request; while loading, a heartbeat is answered without an
-        error, as by Kafka, so that the member does not rejoin."""
+        """The response that refuses a request.
+
+        While loading, a heartbeat is answered without an error, as in Kafka, so that the member
+        does not rejoin.
+        """
         if error == _LOADING and isinstance(request, m.HeartbeatRequest):
             return m.HeartbeatResponse(None)
         return m.refused(request, error, message)

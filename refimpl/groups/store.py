@@ -22,7 +22,7 @@ OFFSET_TYPES = frozenset((0, 1))
 class GroupStore:
     """Groups by their ids, and committed offsets by group and partition.
 
-    A group that has offsets and no value of its own is a simple one: nobody ever joined it.
+    A group that has offsets and no value of its own is a simple one: it never had members.
     """
 
     logics: Sequence[GroupLogic] = field(default=(), init=False)
@@ -30,23 +30,23 @@ class GroupStore:
     offsets: Versioned[tuple[str, TopicPartition], OffsetCommitValue] = field(
         factory=Versioned[tuple[str, TopicPartition], OffsetCommitValue]
     )
-    #: The partitions of each group that an offset is or was committed of
+    # : The partitions for which each group has or had an offset
     partitions: dict[str, dict[TopicPartition, None]] = field(
         factory=dict[str, dict[TopicPartition, None]]
     )
     _by_record: Mapping[int, GroupLogic] = field(factory=dict[int, GroupLogic], init=False)
 
     def serve(self, logics: Sequence[GroupLogic]) -> None:
-        """Know the rules of each type of groups; said once, before anything is replayed."""
+        """Set the rules of each type of groups; called once, before anything is replayed."""
         self.logics = logics
         self._by_record = {number: logic for logic in self.logics for number in logic.record_types}
 
     # Change
 
     def replay(self, record: CoordinatorRecord, offset: int | None = None) -> None:
-        """Take a record over; `offset` is where it stands, if it is not known to be committed.
+        """Apply a record; `offset` is its offset, if it is not known to be committed.
 
-        A record of a type that nobody knows says nothing (KAFKA-20254: an aborted upgrade).
+        A record of an unknown type is ignored (KAFKA-20254: an aborted upgrade).
         """
         number = record.kind.number
         if number in OFFSET_TYPES:
@@ -69,7 +69,7 @@ class GroupStore:
             self._forget(key.group, name)
 
     def apply(self, changes: Sequence[CoordinatorRecord | Soft], offset: int | None) -> None:
-        """Take over what an operation decided; its records stand before or at this offset."""
+        """Apply the changes of an operation; the last of its records has this offset."""
         for change in changes:
             if isinstance(change, Soft):
                 self.groups.put(change.key, change.value)
@@ -77,12 +77,12 @@ class GroupStore:
                 self.replay(change, offset)
 
     def commit(self, high_watermark: int) -> None:
-        """Everything below the high watermark is committed."""
+        """Take a new high watermark: all records below it are committed."""
         self.groups.commit(high_watermark)
         self.offsets.commit(high_watermark)
 
     def revert(self, end: int) -> None:
-        """Everything from this offset on is cut off."""
+        """Undo all records from this offset on, which were truncated."""
         self.groups.revert(end)
         self.offsets.revert(end)
 
@@ -93,7 +93,7 @@ class GroupStore:
             if not known:
                 del self.partitions[group_id]
 
-    # Look
+    # Queries
 
     def logic_of(self, group: Group) -> GroupLogic:
         """The rules of a group."""
@@ -112,11 +112,11 @@ class GroupStore:
                 self._forget(group_id, name)
 
     def has_offsets(self, group_id: str, *, committed: bool = False) -> bool:
-        """Whether anything is committed by a group."""
+        """True if a group has any offset."""
         return next(self.offsets_of(group_id, committed=committed), None) is not None
 
     def group_ids(self, *, committed: bool = False) -> list[str]:
-        """All groups, simple ones as well."""
+        """The ids of all groups, simple ones too."""
         groups = self.groups.committed_keys() if committed else self.groups.current
         known = dict.fromkeys(groups)
         known |= dict.fromkeys(

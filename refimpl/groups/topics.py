@@ -1,4 +1,4 @@
-"""What a group coordinator needs to know of topics."""
+"""A group coordinator's interface to topics."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
@@ -7,7 +7,7 @@ from refimpl.records.schema import Uuid
 
 
 class TopicDescription(NamedTuple):
-    """A topic: its id, its name, and of each partition the racks that its replicas are in."""
+    """A topic: its id, its name, and for each partition the racks of its replicas."""
 
     topic_id: Uuid
     name: str
@@ -15,16 +15,16 @@ class TopicDescription(NamedTuple):
 
     @property
     def partitions(self) -> int:
-        """How many partitions it has."""
+        """The number of its partitions."""
         return len(self.racks)
 
 
 class Topics(Protocol):
-    """The topics of the cluster, as the coordinator's broker was told of them."""
+    """The topics of the cluster, as the coordinator's broker knows them."""
 
     @property
     def version(self) -> int:
-        """Grows whenever something may have changed."""
+        """A number that grows whenever a topic may have changed."""
         ...
 
     def names(self) -> Iterable[str]:

@@ -1,7 +1,7 @@
-"""The uniform assignor where members subscribe to different topics.
+"""The uniform assignor for members that subscribe to different topics.
 
-Kafka's UniformHeterogeneousAssignmentBuilder: members keep what they subscribe to, what is left
-goes to the least loaded, and then topic by topic the most loaded give to the least loaded.
+Kafka's UniformHeterogeneousAssignmentBuilder: members keep partitions that they subscribe to, and
+the rest goes to the least loaded. Then, topic by topic, the most loaded give to the least loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ def assign_different(
     topics: Mapping[str, Sequence[Uuid]],
     partitions: Mapping[Uuid, int],
 ) -> dict[str, dict[Uuid, set[int]]]:
-    """What each member shall have; `targets` is what it had, in the order of Kafka's map."""
+    """The target of each member; `targets` are the previous ones, in the order of Kafka's map."""
     plan = Plan.of(targets, topics, partitions)
     if not plan.owners:
         return {}
@@ -40,9 +40,9 @@ class Plan:
 
     #: Per topic, the owner of each partition
     owners: dict[Uuid, list[int]]
-    #: Per topic, who subscribes to it, ascending
+    # : Per topic, its subscribers, ascending
     subscribers: dict[Uuid, list[int]]
-    #: Per member, how many partitions it has
+    # : Per member, the number of its partitions
     loads: list[int]
 
     @classmethod
@@ -52,7 +52,7 @@ class Plan:
         topics: Mapping[str, Sequence[Uuid]],
         partitions: Mapping[Uuid, int],
     ) -> "Plan":
-        """What each member keeps."""
+        """A plan in which each member keeps the partitions that it may."""
         members = list(targets)
         subscribers: dict[Uuid, list[int]] = {}
         for number, member in enumerate(members):
@@ -78,7 +78,7 @@ class Plan:
         return sorted(topics, key=rank)
 
     def assign_the_rest(self) -> None:
-        """What nobody has goes to the least loaded of who subscribes to it."""
+        """Give each partition without an owner to its least loaded subscriber."""
         rest = {
             topic: [number for number, owner in enumerate(owners) if owner == NOBODY]
             for topic, owners in self.owners.items()
@@ -89,7 +89,7 @@ class Plan:
                 self._give(topic, number, levels.least())
 
     def balance(self) -> None:
-        """Topic by topic, until a whole round has moved nothing."""
+        """Balance topic by topic, until a whole round has moved nothing."""
         topics = self.in_order([one for one, who in self.subscribers.items() if len(who) > 1])
         last = -1
         for _ in range(ROUNDS):
@@ -133,8 +133,9 @@ class Plan:
 
 @define
 class Levels:
-    """Members by load: those with the least, who are filled up level by level from the left, and
-    those with the most, who are emptied from the right."""
+    """Members by load: the least loaded are filled up level by level from the left, and the most
+    loaded are emptied from the right.
+    """
 
     members: list[int]
     loads: list[int]
@@ -157,11 +158,11 @@ class Levels:
         return levels
 
     def is_balanced(self) -> bool:
-        """Whether another move would make nothing better."""
+        """True if no further move improves the balance."""
         return self._most_load - self._least_load <= 1
 
     def least(self) -> int:
-        """Who gets the next partition."""
+        """The member that gets the next partition."""
         if self._next_least >= self._least_end:
             self._least_load += 1
             while (
@@ -174,7 +175,7 @@ class Levels:
         return self.members[self._next_least - 1]
 
     def most(self) -> int | None:
-        """Who gives the next partition; None where nobody can."""
+        """The member that gives the next partition; None if no member can."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start > 0:  # all of them were excluded
                 self._most_load = self.loads[self.members[self._most_start - 1]]
@@ -192,12 +193,12 @@ class Levels:
         return self.members[self._next_most + 1]
 
     def exclude(self) -> None:
-        """The last one has nothing of this topic to give."""
+        """Exclude the last giver, which has no partition of this topic to give."""
         here, end, members = self._next_most + 1, self._most_end - 1, self.members
         members[here], members[end] = members[end], members[here]
         self._most_end -= 1
 
 
 def _signed(uuid: Uuid) -> tuple[int, int]:
-    """Its order in Java, whose halves have signs."""
+    """A topic id's order in Java, whose UUID halves are signed."""
     return int.from_bytes(uuid[:8], signed=True), int.from_bytes(uuid[8:], signed=True)

@@ -1,4 +1,4 @@
-"""The uniform assignor where all members subscribe to the same topics.
+"""The uniform assignor for members that all subscribe to the same topics.
 
 Kafka's UniformHomogeneousAssignmentBuilder, since KAFKA-18688: any member may hold one of the
 partitions that do not divide evenly, not only the first ones.
@@ -18,7 +18,7 @@ def assign_equal(
     topics: Sequence[Uuid],
     partitions: Mapping[Uuid, int],
 ) -> dict[str, dict[Uuid, set[int]]]:
-    """What each member shall have; `targets` is what it had, in the order of Kafka's map."""
+    """The target of each member; `targets` are the previous ones, in the order of Kafka's map."""
     if not topics:
         return {}
     taken = {(topic, p) for one in targets.values() for topic, ps in one.items() for p in ps}
@@ -52,7 +52,9 @@ def assign_equal(
 def _kept(
     target: Mapping[Uuid, Sequence[int]], topics: frozenset[Uuid], quota: int
 ) -> tuple[dict[Uuid, set[int]], int, list[tuple[Uuid, int]]]:
-    """What a member keeps of its target, the room that is left, and what it has to give up."""
+    """The partitions that a member keeps of its target, the room that is left, and those to give
+    up.
+    """
     kept: dict[Uuid, set[int]] = {}
     released: list[tuple[Uuid, int]] = []
     for topic in HashSet(uuid_hash, target):
@@ -68,7 +70,7 @@ def _kept(
 
 
 def in_set_order(numbers: Sequence[int]) -> list[int]:
-    """Numbers as a HashSet made of them iterates over them."""
+    """Numbers in the iteration order of a HashSet made of them."""
     return list(HashSet(_int_hash, numbers, capacity_of(len(numbers))))
 
 
@@ -77,6 +79,6 @@ def _int_hash(number: int) -> int:
 
 
 def capacity_of(size: int) -> int:
-    """The buckets of a HashSet that is made of so many elements."""
+    """The number of buckets of a HashSet that is made of so many elements."""
     wanted = max(int(size / LOAD_FACTOR) + 1, SMALLEST)
     return 1 << (wanted - 1).bit_length()

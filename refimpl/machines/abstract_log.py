@@ -1,5 +1,4 @@
-"""What a partition is to those who use it: one log that only grows, of which everybody sees a
-prefix.
+"""A partition as its users see it: one log that only grows, of which each reader sees a prefix.
 
 Spec: AbsLog.
 """
@@ -13,25 +12,28 @@ from refimpl.errors import BeyondTheLog, LossNotAllowed
 
 @define
 class AbstractLog:
-    """The log and what each reader has in front of it: the oracle that every run is held
-    against."""
+    """The log and the prefix that each reader has seen: the oracle for every run."""
 
     loss_allowed: bool = False
     committed: list[object] = field(factory=list[object])
     views: dict[int, tuple[object, ...]] = field(factory=dict[int, tuple[object, ...]])
 
     def commit(self, record: object) -> None:
-        """Put a record behind all others."""
+        """Append a record."""
         self.committed.append(record)
 
     def observe(self, reader: int, length: int) -> None:
-        """Show a reader a prefix; any one, for the replica that answers may lag."""
+        """Show a reader a prefix. It may be shorter than the last one, because the replica may
+        lag.
+        """
         if not 0 <= length <= len(self.committed):
             raise BeyondTheLog(length, len(self.committed))
         self.views[reader] = tuple(self.committed[:length])
 
     def lose(self, length: int) -> None:
-        """Lose the end of the log, where that is allowed, and move back who saw it."""
+        """Lose the end of the log, where loss is allowed, and shorten the views of readers that saw
+        it.
+        """
         if not self.loss_allowed:
             raise LossNotAllowed(length)
         if not 0 <= length < len(self.committed):
@@ -40,5 +42,5 @@ class AbstractLog:
         self.views = {reader: view[:length] for reader, view in self.views.items()}
 
     def agrees(self, start: int, records: Sequence[object]) -> bool:
-        """Whether what somebody saw from `start` on is what the log holds there."""
+        """True if the log holds these records from offset `start` on."""
         return self.committed[start : start + len(records)] == list(records)

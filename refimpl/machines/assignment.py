@@ -1,4 +1,4 @@
-"""Which brokers hold a partition's replicas, and how that changes (KIP-455).
+"""The replicas of a partition and their reassignment (KIP-455).
 
 Spec: Reassignment.
 """
@@ -10,7 +10,9 @@ from attrs import frozen
 
 @frozen
 class Assignment:
-    """A partition's replicas in the order of preference, and which of them come and go."""
+    """A partition's replicas in the order of preference, and those that are being added or
+    removed.
+    """
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -18,23 +20,24 @@ class Assignment:
 
     @property
     def in_progress(self) -> bool:
-        """Whether a reassignment is under way."""
+        """True while a reassignment is under way."""
         return bool(self.adding or self.removing)
 
     @property
     def original(self) -> tuple[int, ...]:
-        """What it was before the reassignment, in any order."""
+        """The replicas before the reassignment, in any order."""
         return tuple(one for one in self.replicas if one not in self.adding)
 
     @property
     def target(self) -> tuple[int, ...]:
-        """What it will be."""
+        """The replicas after the reassignment."""
         return tuple(one for one in self.replicas if one not in self.removing)
 
     def moved_to(self, target: Sequence[int]) -> "Assignment":
-        """The beginning of a move; one under way is given up for it.
+        """The assignment at the beginning of a move, which replaces one under way.
 
-        What the earlier one added, and this one wants as well, is still being added.
+        Replicas that the earlier move was adding, and that are in this target too, are still being
+        added.
         """
         adding = [one for one in target if one not in self.original]
         removing = [one for one in self.replicas if one not in target]
@@ -43,14 +46,15 @@ class Assignment:
         )
 
     def cancelled(self) -> "Assignment":
-        """Nothing moves any more; the order of before is not known."""
+        """The original replicas, without a move. Their original order is not known."""
         return Assignment(self.original)
 
     def completed(self, isr: Collection[int]) -> "Assignment | None":
-        """The assignment after the move, if with this ISR it is over.
+        """The assignment after the move, or None while it is not complete with this ISR.
 
-        All that are added are in sync, somebody who stays is, and, if there will be fewer replicas
-        than before, all who stay are (KAFKA-15665 and after).
+        The move is complete once all added replicas and at least one that stays are in sync. If
+        there will be fewer replicas than before, all that stay must be in sync (KAFKA-15665 and
+        after).
         """
         if not self.in_progress:
             return None

@@ -1,4 +1,4 @@
-"""The registry of brokers: who is registered in which incarnation, and who is alive.
+"""The registry of brokers: their incarnations, and which of them are alive.
 
 Specs: `up` in DurableIsr; `alive` and `registered` in AlterPartition. There is one registry for all
 partitions. Times are the caller's: the registry only compares them.
@@ -16,7 +16,7 @@ class BrokerRegistry:
 
     `epochs` is the broker epoch of each registration: a number that grows with every start of a
     broker, its incarnation. `alive` are those that are not fenced, `leaving` those in a controlled
-    shutdown, and `heard` is when each was heard of last, in the caller's milliseconds.
+    shutdown. `heard` is the time of each broker's last heartbeat, in the caller's milliseconds.
     """
 
     epochs: dict[int, int] = field(factory=dict[int, int])
@@ -26,14 +26,16 @@ class BrokerRegistry:
 
     @property
     def active(self) -> frozenset[int]:
-        """Who may join an ISR or be elected: alive, and not about to go (KIP-841)."""
+        """The brokers that may join an ISR or be elected: alive, and not shutting down
+        (KIP-841).
+        """
         return self.alive - self.leaving if self.leaving else self.alive
 
     def register(self, broker: int, incarnation: int) -> None:
-        """A broker process has started; it stays fenced until it has caught up with the metadata.
+        """Register a broker process; it stays fenced until it has caught up with the metadata.
 
-        The same process may register again, and keeps what it has (KAFKA-16952). An older one
-        must not come back, and a newer one has to wait until the one before is fenced.
+        The same process may register again, and keeps its state (KAFKA-16952). An older process is
+        refused. A newer one is refused until the one before is fenced.
         """
         here = self.epochs.get(broker, -1)
         if incarnation < here:
@@ -46,26 +48,26 @@ class BrokerRegistry:
         self.leaving = self.leaving - {broker}
 
     def check(self, broker: int, incarnation: int) -> None:
-        """Refuse what a broker says that is not registered in this incarnation (KIP-380)."""
+        """Refuse a broker that is not registered in this incarnation (KIP-380)."""
         if broker not in self.epochs:
             raise errors.UnknownBroker(broker)
         if incarnation != self.epochs[broker]:
             raise StaleBrokerEpoch(broker, incarnation, self.epochs[broker])
 
     def heartbeat(self, broker: int, incarnation: int, now: int) -> bool:
-        """A sign of life; whether the broker is fenced, and has to be unfenced."""
+        """Record a heartbeat; True if the broker is fenced, and has to be unfenced."""
         self.check(broker, incarnation)
         self.heard[broker] = now
         return broker not in self.alive
 
     def silent(self, now: int, session_ms: int) -> tuple[int, ...]:
-        """Who is alive, and has not been heard of for longer than a session lasts."""
+        """The live brokers whose last heartbeat is longer ago than a session lasts."""
         return tuple(
             broker for broker in sorted(self.alive) if now - self.heard.get(broker, 0) > session_ms
         )
 
     def unfence(self, broker: int) -> None:
-        """A registered broker has caught up with the metadata: it takes part from now on."""
+        """Unfence a registered broker that has caught up with the metadata."""
         if broker not in self.epochs:
             raise errors.UnknownBroker(broker)
         if broker in self.alive:
@@ -75,16 +77,16 @@ class BrokerRegistry:
         self.alive = self.alive | {broker}
 
     def fence(self, broker: int) -> None:
-        """A broker is gone, or its session is over."""
+        """Fence a broker that is gone, or whose session is over."""
         if broker not in self.alive:
             raise errors.AlreadyFenced(broker)
         self.alive = self.alive - {broker}
 
     def shut_down(self, broker: int, incarnation: int) -> None:
-        """A broker asks to stop in good order: nobody elects it any more.
+        """Begin a broker's controlled shutdown: it is not elected any more.
 
-        Final for this incarnation: a request to let it into an ISR, made before, must not come
-        to life again.
+        This is final for the incarnation: an earlier request to let it into an ISR must not be
+        accepted later.
         """
         self.check(broker, incarnation)
         self.leaving = self.leaving | {broker}

@@ -1,9 +1,8 @@
-"""The classic group protocol: members join, one of them assigns, and all go on in a generation.
+"""The classic group protocol: members join, one of them assigns, and all share a generation.
 
-Spec: ClassicGroup. A group is a value. An operation (`classic_operations`) answers the group as it
-is from then on, with the responses that may go, the timers to set or cancel, and whether the group
-is to be written down first. Requests that wait are part of the value.
-KIP-62, KIP-134, KIP-345, KIP-389, KIP-394, KIP-814.
+Spec: ClassicGroup. A group is a value. An operation (`classic_operations`) returns the new group,
+the responses to send, the timers to set or cancel, and whether the group is to be written first.
+Requests that wait are part of the value. KIP-62, KIP-134, KIP-345, KIP-389, KIP-394, KIP-814.
 """
 
 from collections.abc import Mapping
@@ -23,19 +22,20 @@ from refimpl.machines.classic_member import (
 State: TypeAlias = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
 
 Timer: TypeAlias = tuple[str, str]
-"""What a timer is for: `("session", member)`, JOIN or SYNC."""
+"""The purpose of a timer: `("session", member)`, JOIN or SYNC."""
 JOIN, SYNC = ("join", ""), ("sync", "")
 
 
 def session(member: str) -> Timer:
-    """The timer of a member that must be heard of again."""
+    """The session timer of a member."""
     return "session", member
 
 
 @frozen
 class Config:
     """Settings of a coordinator, in milliseconds: group.initial.rebalance.delay.ms, group.max.size,
-    and how long a join of a new member is parked."""
+    and the time for which a new member's join is parked.
+    """
 
     initial_delay_ms: int = 3_000
     max_size: int = 2**31 - 1
@@ -44,8 +44,11 @@ class Config:
 
 @frozen
 class InitialDelay:
-    """The first members wait for more: `left_ms` at most, as long as somebody `joined` since the
-    timer was set, which was for `step_ms`."""
+    """The time that the first members wait for more.
+
+    The wait is `left_ms` at most, and goes on while somebody `joined` since the timer was set for
+    `step_ms`.
+    """
 
     step_ms: int
     left_ms: int
@@ -56,9 +59,9 @@ class InitialDelay:
 class ClassicGroup:
     """A group as its coordinator knows it.
 
-    `pending` are ids that were given out and have not joined (KIP-394), `unsynced` the members that
-    were answered a join of this generation and have not asked for their assignment. `since` is when
-    the state was entered, in ms; whoever keeps the group sets it.
+    `pending` are ids that were given out and have not joined (KIP-394). `unsynced` are the members
+    that were answered a join of this generation and have not asked for their assignment. `since` is
+    when the state was entered, in ms; the caller sets it.
     """
 
     state: State = "Empty"
@@ -74,12 +77,12 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is waited for: neither a member nor a pending id (KAFKA-7909)."""
+        """True if no member and no pending id is waited for (KAFKA-7909)."""
         return not self.pending and all(one.join is not None for one in self.members.values())
 
     @property
     def rebalance_ms(self) -> int:
-        """How long members may take to join, and to ask for their assignment."""
+        """The time that members have to join, and to ask for their assignment."""
         return max((one.rebalance_ms for one in self.members.values()), default=0)
 
     def of_instance(self, instance: str) -> str | None:
@@ -99,14 +102,16 @@ class ClassicGroup:
         return self.members[id]
 
     def current(self, id: str, generation: int, instance: str | None = None) -> Member:
-        """A member that is in this generation."""
+        """A member that is in this generation; others are refused."""
         member = self.member(id, instance)
         if generation != self.generation:
             raise errors.NotInGeneration(generation, self.generation)
         return member
 
     def check_protocols(self, request: JoinRequest) -> None:
-        """Refuse a member of another type, or that shares no protocol with all the others."""
+        """Refuse a member of another protocol type, or one that shares no protocol with all the
+        others.
+        """
         names = [name for name, _ in request.protocols]
         if self.members:
             fits = request.protocol_type == self.protocol_type
@@ -121,10 +126,10 @@ class ClassicGroup:
     def check_commit(
         self, id: str, generation: int, instance: str | None, transactional: bool = False
     ) -> None:
-        """Refuse a commit of whoever is not a member in this generation.
+        """Refuse a commit of a client that is not a member in this generation.
 
-        Without a generation offsets are committed by hand, of groups without members, and by
-        transactions of clients that do not say who they are.
+        Commits without a generation come from operators, from groups without members, and from
+        transactional clients that do not name their member id.
         """
         if generation < 0 and self.state == "Empty":
             return
@@ -138,10 +143,11 @@ class ClassicGroup:
 
 @frozen
 class Step:
-    """What an operation decides.
+    """The result of an operation.
 
-    The answers may go, and the timers are to be set to so many ms or cancelled by None, once the
-    group `writes` its metadata, if it does: generation, members and assignment are to survive.
+    If `writes` is set, the group's metadata must be written first: generation, members and
+    assignment must survive. Then the answers may go, and each timer is set to its ms, or cancelled
+    by None.
     """
 
     group: ClassicGroup

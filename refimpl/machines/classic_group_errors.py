@@ -1,4 +1,4 @@
-"""What a classic group refuses, guard by guard."""
+"""Refusals of a classic group, one for each guard."""
 
 from attrs import frozen
 
@@ -87,7 +87,7 @@ class NonEmptyGroup(Refusal):
 
 @frozen
 class NotDueYet(InvalidRequest):
-    """A timer of what is over, or has been answered since: there is nothing to expire."""
+    """The timer is of something that is over or was answered since: nothing expires."""
 
     says = "nothing to expire for {what} in state {state}"
     what: str
@@ -120,7 +120,7 @@ class StillOwned(InvalidRequest):
 
 @frozen
 class NotOwned(InvalidRequest):
-    """A consumer commits what it owns, in a generation that it is in."""
+    """A consumer commits only its own partitions, in a generation that it is in."""
 
     says = "{partition} is not among the {owned} partitions that it owns in generation {generation}"
     partition: object

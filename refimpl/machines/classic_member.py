@@ -1,7 +1,7 @@
-"""Members of a classic group, what they ask of it, and what they are answered.
+"""Members of a classic group, their requests, and the responses to them.
 
-Spec: ClassicGroup. Requests and responses are those of Kafka's JoinGroup and SyncGroup; a request
-that waits is known by its token, which the caller chose.
+Spec: ClassicGroup. Requests and responses are those of Kafka's JoinGroup and SyncGroup. A token,
+chosen by the caller, names a request that waits.
 """
 
 from collections import Counter
@@ -16,12 +16,12 @@ Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 
 @frozen
 class JoinRequest:
-    """Be a member of the next generation.
+    """A JoinGroup request: become a member of the next generation.
 
-    `member` is "" for who has no id yet, and `new_id` the id that it shall have then. `protocols`
-    are the assignors that it supports, its favourite first, each with its metadata. Who `knows`
-    that an id may be required is given one first (KIP-394), and who `can_skip` may be told that it
-    leads and need not assign (KIP-814).
+    `member` is "" for a client without an id, and `new_id` the id that it will get. `protocols` are
+    the assignors that it supports, its favourite first, each with its metadata. A client that
+    `knows` MEMBER_ID_REQUIRED is given an id first (KIP-394). One that `can_skip` may lead without
+    assigning (KIP-814).
     """
 
     token: Token
@@ -39,13 +39,13 @@ class JoinRequest:
 
     @property
     def needs_id(self) -> bool:
-        """Whether it is given an id, and has to come again with it (KIP-394)."""
+        """True if the client is given an id, and has to join again with it (KIP-394)."""
         return not self.member and self.instance is None and self.knows
 
 
 @frozen
 class SyncRequest:
-    """Tell me what is assigned to me; the leader says what is assigned to whom."""
+    """A SyncGroup request: ask for the assignment; the leader's carries all assignments."""
 
     token: Token
     member: str
@@ -58,11 +58,11 @@ class SyncRequest:
 
 @frozen
 class Member:
-    """One member: who it is, what it supports, what it was assigned, and what it waits for.
+    """One member: its identity, its protocols, its assignment, and its parked requests.
 
-    `join` and `sync` are the tokens of its parked requests. `is_new` is who has not been answered
-    any join: it cannot send heartbeats, for it does not know its id. `absent` is a static member
-    of a generation that it has not joined.
+    `join` and `sync` are the tokens of its parked requests. `is_new` is true until a first join is
+    answered: before that it does not know its id, so it cannot send heartbeats. `absent` is a
+    static member of a generation that it has not joined.
     """
 
     id: str
@@ -80,16 +80,18 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it lives for sure: a parked request stands for its heartbeats, but for who is
-        new and may have given up (KAFKA-9232)."""
+        """True if a parked request shows that the member lives, as heartbeats would.
+
+        A new member is excepted: it may have given up (KAFKA-9232).
+        """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it says to an assignor; nothing to one that it does not support."""
+        """Its metadata for an assignor; empty for one that it does not support."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Its favourite among protocols of which it supports one at least."""
+        """Its favourite among these protocols; it supports at least one of them."""
         return next(name for name, _ in self.protocols if name in candidates)
 
 
@@ -102,7 +104,7 @@ def common_protocols(members: Collection[Member]) -> frozenset[str]:
 def select_protocol(members: Collection[Member]) -> str:
     """The protocol with most votes, each member voting for its favourite among the common ones.
 
-    Of those with as many votes it is the first by name; Kafka leaves that to a HashMap.
+    A tie goes to the first by name; Kafka leaves that to a HashMap.
     """
     candidates = common_protocols(members)
     votes = Counter(member.vote(candidates) for member in members)
@@ -113,8 +115,8 @@ def select_protocol(members: Collection[Member]) -> str:
 class JoinResponse:
     """The generation that a member is in; `members` are for the leader alone.
 
-    `error` is the name that Kafka's clients know. With MEMBER_ID_REQUIRED `member` is the id to
-    come back with.
+    `error` is Kafka's name of the error. With MEMBER_ID_REQUIRED, `member` is the id to join again
+    with.
     """
 
     error: str | None
@@ -129,7 +131,7 @@ class JoinResponse:
 
 @frozen
 class SyncResponse:
-    """What is assigned to a member."""
+    """The assignment of a member."""
 
     error: str | None
     assignment: bytes = b""
@@ -139,14 +141,16 @@ class SyncResponse:
 
 @frozen
 class HeartbeatResponse:
-    """Whether the member is to join the next generation: REBALANCE_IN_PROGRESS then."""
+    """The answer to a heartbeat: REBALANCE_IN_PROGRESS if the member is to join the next
+    generation.
+    """
 
     error: str | None
 
 
 @frozen
 class LeaveResponse:
-    """What became of each who wanted to leave: member id, instance id, and the error, if any."""
+    """The result for each leaving member: member id, instance id, and the error, if any."""
 
     left: tuple[tuple[str, str | None, str | None], ...]
 

@@ -1,6 +1,6 @@
-"""What members ask of a classic group, and what time does to it: the operations, one by one.
+"""The operations on a classic group: requests of its members, and timers.
 
-Each is the value of the group in, a `Step` out; a refusal is raised and has changed nothing.
+Each takes the group as a value and returns a `Step`. A refusal is raised, and has changed nothing.
 Spec: ClassicGroup.
 """
 
@@ -41,7 +41,7 @@ def join(group: ClassicGroup, request: JoinRequest, config: Config) -> Step:
 
 
 def sync(group: ClassicGroup, request: SyncRequest) -> Step:
-    """A SyncGroup request: parked until the leader's is there, whose assignment answers all."""
+    """A SyncGroup request: parked until the leader's arrives, whose assignment answers all."""
     turn = Turn(group)
     turn.sync(request)
     return turn.step()
@@ -50,9 +50,11 @@ def sync(group: ClassicGroup, request: SyncRequest) -> Step:
 def heartbeat(
     group: ClassicGroup, token: Token, member: str, generation: int, instance: str | None = None
 ) -> Step:
-    """A member lives; it is told to join again while the next generation is being prepared.
+    """A Heartbeat request; while the next generation is being prepared, the answer is to join
+    again.
 
-    Not while its assignment is awaited: whoever joined must not be driven out of it (KAFKA-10134).
+    While its assignment is awaited the answer has no error: a member that joined must not be driven
+    out of the generation (KAFKA-10134).
     """
     known = group.current(member, generation, instance)
     error = "REBALANCE_IN_PROGRESS" if group.state == "PreparingRebalance" else None
@@ -68,14 +70,14 @@ def leave(group: ClassicGroup, token: Token, leaving: Sequence[tuple[str, str | 
 
 
 def session_expired(group: ClassicGroup, member: str) -> Step:
-    """Nothing was heard of a member, or of a pending id, for its session time-out."""
+    """No heartbeat of a member, or no join of a pending id, came within its session timeout."""
     turn = Turn(group)
     turn.expire(member)
     return turn.step()
 
 
 def join_expired(group: ClassicGroup, config: Config) -> Step:
-    """The time to join is over: who has joined is the next generation."""
+    """The time to join is over: the members that have joined are the next generation."""
     turn = Turn(group, config)
     turn.join_expired()
     return turn.step()
@@ -91,8 +93,11 @@ def sync_expired(group: ClassicGroup) -> Step:
 def downgraded(
     group: ClassicGroup, config: Config, successor: JoinRequest | None, *, stale: bool
 ) -> Step:
-    """A group that was a consumer group until now (`group_migration`): who is to take a static
-    member over does, and where the assignment is `stale` all members join anew."""
+    """A group that was a consumer group until now (`group_migration`).
+
+    The successor of a static member takes it over. If the assignment is `stale`, all members join
+    again.
+    """
     turn = Turn(group, config)
     turn.loaded()
     if stale:
@@ -103,7 +108,7 @@ def downgraded(
 
 
 def loaded(group: ClassicGroup, config: Config) -> Step:
-    """A group as it was written down: all sessions begin afresh, and nothing else is known."""
+    """A group as loaded from the log: all sessions begin afresh."""
     turn = Turn(group, config)
     turn.loaded()
     return turn.step()
@@ -111,12 +116,12 @@ def loaded(group: ClassicGroup, config: Config) -> Step:
 
 @define
 class Turn(Rebalance):
-    """One operation while it is being worked out."""
+    """One operation in progress."""
 
     # Joining
 
     def join(self, request: JoinRequest) -> None:
-        """Let a new member in, replace a static one, or take a known one's word again."""
+        """Let a new member in, replace a static one, or update a known one."""
         if not self._has_room(request.member):
             self._turn_away(request)
             return
@@ -131,7 +136,9 @@ class Turn(Rebalance):
             self._add(request, request.new_id)
 
     def _has_room(self, id: str) -> bool:
-        """While members join, those count that are there already: the last ones are turned away."""
+        """True if the group has room. During a join phase only the members that have joined count,
+        so the last ones are turned away.
+        """
         group, known = self.group, self.group.members.get(id)
         if group.state == "Empty":
             return True
@@ -141,7 +148,7 @@ class Turn(Rebalance):
         return known is not None or len(group.members) < self.config.max_size
 
     def _turn_away(self, request: JoinRequest) -> None:
-        """A group that is full loses whom it turns away, if it has it."""
+        """Refuse a client because the group is full; if it is a member, remove it."""
         if request.member not in {*self.group.members, *self.group.pending}:
             raise errors.GroupMaxSizeReached(len(self.group.members), self.config.max_size)
         self.remove([request.member])
@@ -156,7 +163,7 @@ class Turn(Rebalance):
         self.answers.append((request.token, response))
 
     def _add(self, request: JoinRequest, id: str) -> None:
-        """A new member, whose parked join does not stand for its life for long (KAFKA-9232)."""
+        """Add a new member; its parked join proves only for a while that it lives (KAFKA-9232)."""
         group = self.group
         member = Member(
             id=id,
@@ -181,10 +188,12 @@ class Turn(Rebalance):
         self.rebalance()
 
     def _join_known(self, request: JoinRequest) -> None:
-        """Who comes again with nothing new has missed an answer, and the generation stays.
+        """Let a known member join again. If nothing is new it has missed an answer, and the
+        generation stays.
 
-        Not for who was absent when it began: nobody has heard what it owns, and somebody else may
-        be given that. (Kafka tells it the generation all the same.)
+        A member that was absent when the generation began is excepted: its owned partitions are not
+        known, and another member may be given them. (Kafka answers it with the generation all the
+        same.)
         """
         if request.member in self.group.pending:
             if request.instance is not None:
@@ -202,10 +211,11 @@ class Turn(Rebalance):
         self.rebalance()
 
     def _join_static(self, request: JoinRequest, instance: str) -> None:
-        """A process takes an instance id over, under a new member id always (KAFKA-8500).
+        """Let a process take an instance id over, always under a new member id (KAFKA-8500).
 
-        Where the assignment is known it goes on with its predecessor's, and no rebalance is needed;
-        while the leader makes it, it would be made for the old id.
+        Where the assignment is known it goes on with its predecessor's, and no rebalance is needed.
+        While the leader is still assigning, a rebalance is needed: the assignment would name the
+        old id.
         """
         old = self.group.of_instance(instance)
         if old is None:
@@ -238,8 +248,11 @@ class Turn(Rebalance):
         return select_protocol(self.group.members.values()) == self.group.protocol
 
     def _took_over(self, new: Member, request: JoinRequest, led_by: str | None) -> JoinResponse:
-        """Its predecessor's generation. Who cannot skip the assignment is told that the old id
-        leads, or it would assign anew, which nobody would ask for (KIP-814)."""
+        """The answer to a process that took over: its predecessor's generation.
+
+        For a client that cannot skip the assignment the answer names the old id as leader.
+        Otherwise it would assign again, although nobody would ask for that (KIP-814).
+        """
         joined = self.joined(new)
         if not request.can_skip:
             return evolve(joined, leader=led_by or "", members=())
@@ -248,7 +261,7 @@ class Turn(Rebalance):
     # The assignment
 
     def sync(self, request: SyncRequest) -> None:
-        """Give a member what is assigned to it, or let it wait for the leader's word."""
+        """Give a member its assignment, or let it wait for the leader's."""
         group = self.group
         member = group.current(request.member, request.generation, request.instance)
         for asked, here in (
@@ -271,7 +284,7 @@ class Turn(Rebalance):
             self._assign(dict(request.assignments))
 
     def _assign(self, assignments: Mapping[str, bytes]) -> None:
-        """The leader's word. Members that it does not name are assigned nothing."""
+        """Take the leader's assignment. Members that it does not name are assigned nothing."""
         self.group = evolve(self.group, state="Stable")
         for member in self.group.members.values():
             assigned = evolve(member, sync=None, assignment=assignments.get(member.id, b""))
@@ -288,7 +301,9 @@ class Turn(Rebalance):
     # Leaving
 
     def leave(self, token: Token, leaving: Sequence[tuple[str, str | None]]) -> None:
-        """Remove whom it may: an operator names a static member by its instance id alone."""
+        """Remove these members, if each may go. An operator names a static member by its instance
+        id alone.
+        """
         left: list[tuple[str, str | None, str | None]] = []
         removed = False
         for id, instance in leaving:
@@ -308,14 +323,16 @@ class Turn(Rebalance):
         return self.group.member(id, instance).id
 
     def expire(self, id: str) -> None:
-        """Remove a member that is not heard of; one that waits for an answer lives."""
+        """Remove a member whose session has expired; one with a parked request lives."""
         if id not in self.group.pending and self.group.member(id).is_waiting:
             raise errors.NotDueYet(id, self.group.state)
         self.after_removing(self.remove([id]))
 
     def join_expired(self) -> None:
-        """Go on without those who have not joined, unless these are the first members of a group,
-        and more of them came since the timer was set."""
+        """Go on without the members that have not joined.
+
+        The first members of a group wait again if more of them came since the timer was set.
+        """
         group = self.group
         if group.state != "PreparingRebalance":
             raise errors.NotDueYet("members that join", group.state)
@@ -329,8 +346,9 @@ class Turn(Rebalance):
         self.timers[JOIN] = step
 
     def sync_expired(self) -> None:
-        """Remove whoever has not asked for its assignment, however well it is: nobody else may
-        have what was assigned to it."""
+        """Remove members that have not asked for their assignment, even if they send heartbeats:
+        nobody else may have the partitions assigned to them.
+        """
         group = self.group
         if group.state not in ("CompletingRebalance", "Stable") or not group.unsynced:
             raise errors.NotDueYet("members that sync", group.state)
@@ -340,8 +358,11 @@ class Turn(Rebalance):
     # Loading
 
     def loaded(self) -> None:
-        """All sessions begin afresh. A group that is too large by now is made to join again, and so
-        is one without a leader: its members have yet to join (`group_migration`)."""
+        """Begin all sessions afresh, and rebalance if the group is too large by now.
+
+        A group without a leader is rebalanced as well: its members have yet to join
+        (`group_migration`).
+        """
         for member in self.group.members.values():
             self.timers[session(member.id)] = member.session_ms
         led = self.group.leader is not None or not self.group.members

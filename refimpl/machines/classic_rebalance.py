@@ -1,4 +1,4 @@
-"""How a classic group goes from one generation to the next: what all of its operations share.
+"""A classic group's step from one generation to the next, shared by all of its operations.
 
 Spec: ClassicGroup, `Prepare`, `Complete` and `Remove`.
 """
@@ -29,7 +29,7 @@ from refimpl.machines.classic_member import (
 
 @define
 class Rebalance:
-    """One operation while it is being worked out: the group so far, and what comes of it."""
+    """One operation in progress: the group so far, its answers, and its timers."""
 
     group: ClassicGroup
     config: Config = field(factory=Config)
@@ -38,7 +38,7 @@ class Rebalance:
     writes: bool = False
 
     def step(self) -> Step:
-        """What was decided."""
+        """The result of the operation."""
         return Step(self.group, tuple(self.answers), self.timers, self.writes)
 
     def rebalance(self) -> None:
@@ -48,7 +48,9 @@ class Rebalance:
             self.prepare()
 
     def prepare(self) -> None:
-        """All members are to join anew. The first ones of a group wait for more to come."""
+        """Begin a rebalance: all members are to join again. The first ones of a group wait for
+        more.
+        """
         group = self.group
         initial = None
         if group.state == "CompletingRebalance":
@@ -74,7 +76,7 @@ class Rebalance:
             self.complete()
 
     def complete(self) -> None:
-        """Begin the next generation with all who have joined, and static members that have not."""
+        """Begin the next generation with all that have joined, and static members that have not."""
         there = self.group.members.values()
         self.remove([one.id for one in there if one.join is None and one.instance is None])
         group = self.group
@@ -107,9 +109,9 @@ class Rebalance:
         self.timers[SYNC] = self.group.rebalance_ms
 
     def remove(self, ids: Iterable[str]) -> bool:
-        """Take members and pending ids out; whether a member was among them.
+        """Remove members and pending ids; True if a member was among them.
 
-        What a member has parked is answered: the process may be there still, and try again.
+        A member's parked requests are answered: the process may still be there, and try again.
         """
         gone, group = frozenset(ids), self.group
         for id in group.members.keys() & gone:
@@ -127,7 +129,7 @@ class Rebalance:
         return len(members) < len(group.members)
 
     def after_removing(self, removed: bool) -> None:
-        """Without a member there is another generation; a pending id was waited for at most."""
+        """Rebalance if a member is gone; a pending id can only have been waited for."""
         if removed and self.group.state in ("Stable", "CompletingRebalance"):
             self.prepare()
         else:
@@ -146,12 +148,14 @@ class Rebalance:
             members=tuple(group.members.values()) if leads else (),
         )
 
-    # Small words
+    # Helpers
 
     def put(self, member: Member) -> None:
         self.group = evolve(self.group, members={**self.group.members, member.id: member})
 
     def supersede(self, parked: Token | None, response: Response) -> None:
-        """Answer what is parked before it is forgotten: its sender waits (KAFKA-20938)."""
+        """Answer a parked request before it is forgotten, because its sender waits
+        (KAFKA-20938).
+        """
         if parked is not None:
             self.answers.append((parked, response))

@@ -1,9 +1,8 @@
-"""Members of a consumer group that speak the classic protocol, while a group moves from one to the
-other (KIP-848, "Online migration").
+"""Members of a consumer group that use the classic protocol, during an online migration (KIP-848).
 
-A JoinGroup is a heartbeat that says what the member owns, a SyncGroup asks for what it was given,
-and a member's generation is its epoch. Nobody leads, and there are no generations of the group:
-whoever has to give something up, or may get more, is told to join again by its heartbeats.
+A JoinGroup is a heartbeat that reports the owned partitions, a SyncGroup asks for the assignment,
+and a member's generation is its epoch. There is no leader, and the group has no generations. A
+member that has to give something up, or may get more, is asked by its heartbeats to join again.
 """
 
 from collections import Counter
@@ -49,21 +48,22 @@ class TopicNames(Protocol):
     """The topics of the cluster by names and ids: classic members know only names."""
 
     def id_of(self, name: str) -> Uuid | None:
-        """A topic's id; None where there is no such topic."""
+        """A topic's id; None if there is no such topic."""
         ...
 
     def name_of(self, topic_id: Uuid) -> str | None:
-        """A topic's name; None where there is no such topic."""
+        """A topic's name; None if there is no such topic."""
         ...
 
 
 def join(
     group: ConsumerGroup, request: JoinRequest, names: TopicNames, rules: Rules
 ) -> Decision | None:
-    """A member joins, or comes again to say what it owns; None: it has to come with its new id.
+    """A JoinGroup request that adds a member or reports its owned partitions; None if the member
+    has to join again with its new id.
 
-    Refused: who joins a group that is full, and who supports no assignor that all others of its
-    kind do.
+    Refused: a client that joins a full group, or supports no assignor that all other classic
+    members support.
     """
     member_id = request.member or request.new_id
     if len(group.members) >= rules.max_size and member_id not in group.members:
@@ -96,8 +96,11 @@ def _subscription(member_id: str, metadata: bytes) -> Subscription:
 
 
 def _sender(draft: Draft, request: JoinRequest, member_id: str) -> ConsumerMember:
-    """The member that a join is from. A process that names an instance id and has no member id yet
-    takes over from the one before, whichever protocol that spoke."""
+    """The member that sent a join.
+
+    A process that names an instance id and has no member id yet takes over from the one before, of
+    either protocol.
+    """
     group, instance = draft.group, request.instance
     if instance is None:
         return group.members.get(member_id) or ConsumerMember(member_id)
@@ -124,8 +127,11 @@ def _said(
 
 
 def sync(group: ConsumerGroup, request: SyncRequest, names: TopicNames) -> SyncResponse:
-    """What a member was given when it joined. Who has not joined for the newest target is told to,
-    but for who has something to give up first."""
+    """The assignment that a member got when it joined.
+
+    A member that has not joined for the newest target is asked to, unless it has partitions to give
+    up first.
+    """
     member = _member(group, request.member, request.generation, request.instance)
     name = protocol_of(member)
     for asked, here in ((request.protocol_type, CONSUMER), (request.protocol, name)):
@@ -141,10 +147,10 @@ def sync(group: ConsumerGroup, request: SyncRequest, names: TopicNames) -> SyncR
 def heartbeat(
     group: ConsumerGroup, member_id: str, generation: int, instance: str | None, rules: Rules
 ) -> tuple[Decision, HeartbeatResponse]:
-    """A member lives; it is told to join where that leads it on.
+    """A Heartbeat request; the answer is to join again if a join leads the member on.
 
-    As every heartbeat it has a target computed if one is due. Kafka 4.3.1 leaves that to members of
-    the other protocol, and where none is left nobody gets what a member had who is gone.
+    Like every heartbeat it computes a target if one is due. Kafka 4.3.1 leaves that to members of
+    the other protocol. If none is left, nobody gets the partitions of a member that is gone.
     """
     draft = Draft(group)
     _member(group, member_id, generation, instance)
@@ -155,8 +161,9 @@ def heartbeat(
 
 
 def must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether a join leads a member on: there is a newer target, or it has something to give up, or
-    all that it waits for is free."""
+    """True if a join leads a member on: there is a newer target, it has something to give up, or
+    all partitions that it waits for are free.
+    """
     if member.epoch < group.target_epoch or member.state == UNREVOKED:
         return True
     new = group.target.get(member.member_id, frozenset[Partition]()) - member.assigned.keys()
@@ -166,8 +173,10 @@ def must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
 def leave(
     group: ConsumerGroup, leaving: Sequence[tuple[str, str | None]]
 ) -> tuple[frozenset[str], LeaveResponse]:
-    """Who of these may go, and each one's answer: an operator names a static member by its instance
-    id alone."""
+    """The members among these that may go, and each one's answer.
+
+    An operator names a static member by its instance id alone.
+    """
     left: list[tuple[str, str | None, str | None]] = []
     gone: set[str] = set()
     for member_id, instance in leaving:
@@ -191,7 +200,7 @@ def _leaver(group: ConsumerGroup, member_id: str, instance: str | None) -> Consu
 def _member(
     group: ConsumerGroup, member_id: str, generation: int, instance: str | None
 ) -> ConsumerMember:
-    """A member of the classic protocol in the generation that it was told."""
+    """A member of the classic protocol in this generation; others are refused."""
     if instance is None:
         member = group.member(member_id)
     else:
@@ -203,35 +212,35 @@ def _member(
     return member
 
 
-# What a member of the classic protocol says, and is told
+# A classic member's metadata and assignment
 
 
 def metadata_of(session_ms: int, protocols: Iterable[tuple[str, bytes]]) -> r.ClassicMemberMetadata:
-    """What is written down of a member's protocols."""
+    """A member's protocols as a record."""
     return r.ClassicMemberMetadata(
         session_ms, tuple([r.ClassicProtocol(name, data) for name, data in protocols])
     )
 
 
 def protocols_of(member: ConsumerMember) -> tuple[tuple[str, bytes], ...]:
-    """Its assignors, its favourite first, each with what it says to it."""
+    """A member's assignors, its favourite first, each with its metadata."""
     said = member.said.classic_member_metadata
     return () if said is None else tuple([(p.name, p.metadata) for p in said.supported_protocols])
 
 
 def protocol_of(member: ConsumerMember) -> str:
-    """The assignor that it is told: its favourite, for the coordinator assigns."""
+    """The assignor named to a member: its favourite, because the coordinator assigns."""
     return protocols_of(member)[0][0]
 
 
 def session_ms_of(member: ConsumerMember) -> int:
-    """How long it may be silent, as it said itself."""
+    """A member's session timeout, from its JoinGroup."""
     said = member.said.classic_member_metadata
     return 0 if said is None else said.session_timeout_ms
 
 
 def partitions(topics: Iterable[OwnedTopic], names: TopicNames) -> Iterable[Partition]:
-    """Partitions by their topics' ids, of those topics that there are."""
+    """Partitions by topic id; topics that do not exist are left out."""
     for one in topics:
         topic_id = names.id_of(one.topic)
         if topic_id is not None:
@@ -239,7 +248,7 @@ def partitions(topics: Iterable[OwnedTopic], names: TopicNames) -> Iterable[Part
 
 
 def assignment(owned: Iterable[Partition], names: TopicNames, version: int) -> bytes:
-    """Partitions as a classic member is told of them, of those topics that there are."""
+    """Partitions as a classic member's Assignment; topics that do not exist are left out."""
     found: dict[str, list[int]] = {}
     for topic_id, number in sorted(owned):
         name = names.name_of(topic_id)

@@ -1,6 +1,6 @@
-"""What an operation on a consumer group is about to write down: records in Kafka's shapes.
+"""The records that an operation on a consumer group is about to write, in Kafka's formats.
 
-An operation looks at the group as it will be after the records so far, and changes nothing.
+An operation sees the group as it is after the records so far, and changes nothing itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,9 +17,9 @@ from refimpl.records.schema import Uuid
 
 @frozen
 class Decision:
-    """What an operation writes down, the group after it, and what the member is told.
+    """The records that an operation writes, the group after them, and the member's answer.
 
-    `assignment` is None where the member is told nothing of it: it has not changed.
+    `assignment` is None if it has not changed.
     """
 
     records: tuple[CoordinatorRecord, ...]
@@ -30,13 +30,13 @@ class Decision:
 
 @define
 class Draft:
-    """A group, and what is to be written to make it so."""
+    """A group, and the records that lead to it."""
 
     group: ConsumerGroup
     records: list[CoordinatorRecord] = field(factory=list[CoordinatorRecord])
 
     def write(self, kind: RecordType, key: Any, value: Any = None) -> None:
-        """One record more; the group is as after it."""
+        """Add a record, and apply it to the group."""
         record = CoordinatorRecord(kind, key, value)
         self.records.append(record)
         self.group = g.replay(self.group, record) or ConsumerGroup(self.group.group_id)
@@ -49,7 +49,7 @@ class Draft:
         return Decision(tuple(self.records), self.group, member, assignment)
 
     def write_current(self, member: ConsumerMember) -> None:
-        """What a member has from now on."""
+        """Write a member's current assignment."""
         value = r.CurrentMemberAssignment(
             member.epoch,
             member.previous_epoch,
@@ -60,7 +60,9 @@ class Draft:
         self.write(g.CURRENT, self.key(member.member_id), value)
 
     def write_target(self, target: Mapping[str, frozenset[Partition]], now: int) -> None:
-        """A target for the group's epoch: what is news to a member, and at last the epoch."""
+        """Write a target for the group's epoch: the members' assignments that changed, then the
+        epoch.
+        """
         group = self.group
         for member_id in group.members:
             wanted = target.get(member_id, frozenset[Partition]())
@@ -70,7 +72,7 @@ class Draft:
         self.write(g.TARGET, r.GroupKey(group.group_id), value)
 
     def write_target_of(self, member_id: str, partitions: Iterable[Partition]) -> None:
-        """What a member shall have."""
+        """Write a member's target assignment."""
         topics = _by_topic(partitions).items()
         value = r.TargetAssignmentMember(
             tuple([r.TopicPartitions(topic_id, tuple(numbers)) for topic_id, numbers in topics])
@@ -78,7 +80,7 @@ class Draft:
         self.write(g.TARGET_OF, self.key(member_id), value)
 
     def remove(self, member_id: str) -> None:
-        """The end of a member."""
+        """Write the tombstones of a member."""
         for kind in (g.CURRENT, g.TARGET_OF, g.MEMBER):
             self.write(kind, self.key(member_id))
 

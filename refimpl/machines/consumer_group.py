@@ -1,8 +1,8 @@
 """A consumer group of KIP-848: a value, and a replay of its records.
 
-Spec: ConsumerGroup. The group's epoch grows when members or topics change, the target assignment
-belongs to one of these epochs, and each member is led to it (`consumer_heartbeat`). Everything is
-in records; `replay` is the only way a group changes, and what loading uses.
+Spec: ConsumerGroup. The group's epoch grows when members or topics change. The target assignment
+belongs to one of these epochs, and each member is led to it (`consumer_heartbeat`). All state is in
+records; `replay` is the only way a group changes, and loading uses it too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ Owned: TypeAlias = Mapping[Partition, int]
 """Partitions, each with the member epoch in which it was assigned (KIP-1251)."""
 
 STABLE, UNREVOKED, UNRELEASED = 0, 1, 2
-"""States of a member, as they are written down."""
+"""States of a member, as they are written in records."""
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
-"""Epochs that mean something else in a heartbeat; a static member that is away has the second."""
+"""Special epochs of a heartbeat; a static member that is away has the second."""
 NO_EPOCH = -1
 """The previous epoch of a member that had none, as Kafka writes it."""
 
@@ -47,9 +47,10 @@ NEW_MEMBER = r.ConsumerGroupMemberMetadata(
 
 @frozen
 class ConsumerMember:
-    """A member as the coordinator knows it: what it said of itself, and what it has.
+    """A member as the coordinator knows it: its own metadata, and its partitions.
 
-    `assigned` it may own; `pending` it has been told to give up, and may still own.
+    It may own the partitions in `assigned`. It was asked to give up those in `pending`, and may
+    still own them.
     """
 
     member_id: str
@@ -67,15 +68,15 @@ class ConsumerMember:
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol, in a group that is on its way to this one."""
+        """True if it uses the classic protocol, in a group that is being migrated."""
         return self.said.classic_member_metadata is not None
 
     def holds(self, partition: Partition) -> bool:
-        """Whether it may own a partition."""
+        """True if it may own a partition."""
         return partition in self.assigned or partition in self.pending
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has what the target of this epoch gives it."""
+        """True if it has all partitions of its target in this epoch."""
         return self.state == STABLE and self.epoch == epoch
 
 
@@ -103,45 +104,45 @@ class ConsumerGroup:
         return "Stable" if settled else "Reconciling"
 
     def member(self, member_id: str) -> ConsumerMember:
-        """A member by its id. Refused, if there is none."""
+        """A member by its id; refused if there is none."""
         if member_id not in self.members:
             raise errors.UnknownMember(member_id, self.group_id)
         return self.members[member_id]
 
     def instance(self, instance_id: str | None) -> ConsumerMember | None:
-        """The static member of an instance id, None if there is none."""
+        """The static member of an instance id; None if there is none."""
         if instance_id is None:
             return None
         found = (one for one in self.members.values() if one.said.instance_id == instance_id)
         return next(found, None)
 
     def is_free(self, partition: Partition, member_id: str) -> bool:
-        """Whether nobody but this member holds a partition."""
+        """True if no other member holds a partition."""
         return not any(
             one.holds(partition) for one in self.members.values() if one.member_id != member_id
         )
 
     def topic_names(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that a member subscribes to; what is not resolved yet names none."""
+        """The topics that a member subscribes to; an unresolved regular expression adds none."""
         names = frozenset(member.said.subscribed_topic_names)
         resolved = self.regexes.get(member.regex)
         return names if resolved is None else names | frozenset(resolved.topics)
 
     def subscribed_topics(self) -> frozenset[str]:
-        """The topics that anybody subscribes to."""
+        """The topics that any member subscribes to."""
         return frozenset[str]().union(*map(self.topic_names, self.members.values()))
 
     def subscribers(self, regex: str) -> int:
-        """How many members subscribe to a regular expression."""
+        """The number of members that subscribe to a regular expression."""
         return sum(one.regex == regex for one in self.members.values())
 
     # Offsets
 
     def check_commit(self, member_id: str, epoch: int, partitions: Iterable[Partition]) -> None:
-        """Refuse a commit of who does not have these partitions since that epoch.
+        """Refuse a commit unless the member has had these partitions since that epoch.
 
-        Stronger than Kafka 4.2 and 4.3, which look at the partitions only if the epoch is older
-        than the member's: a member may lose one and keep its epoch (KAFKA-19974).
+        Stronger than Kafka 4.2 and 4.3, which check the partitions only if the epoch is older than
+        the member's: a member may lose one and keep its epoch (KAFKA-19974).
         """
         if epoch < 0 and not self.members:
             return
@@ -155,7 +156,9 @@ class ConsumerGroup:
                 raise (errors.NotInGenerationSince if member.is_classic else refused)(epoch, since)
 
     def check_fetch(self, member_id: str, epoch: int) -> None:
-        """Refuse who reads offsets in another epoch than its own; who names none may."""
+        """Refuse to read offsets in another epoch than the member's. A reader that names no member
+        may.
+        """
         if not member_id and epoch < 0:
             return
         member = self.member(member_id)
@@ -176,15 +179,15 @@ class ConsumerGroup:
 
 
 def _other_epoch(member: ConsumerMember, epoch: int) -> Refusal:
-    """Named as the member's protocol names it."""
+    """The refusal of an epoch, by the name that the member's protocol has for it."""
     named = errors.NotInGeneration if member.is_classic else errors.StaleMemberEpoch
     return named(epoch, member.epoch)
 
 
 def replay(group: ConsumerGroup | None, record: CoordinatorRecord) -> ConsumerGroup | None:
-    """The group after a record; None where no group is left.
+    """The group after a record; None if no group is left.
 
-    A record of a group that is not there makes it, and the end of what is not there is nothing
+    A record of an unknown group creates it, and a tombstone of an unknown group changes nothing
     (KAFKA-17306): a compacted log has gaps.
     """
     kind, key, value = record.kind, record.key, record.value
@@ -230,7 +233,9 @@ def _member(
 
 
 def _owned(topics: Iterable[r.OwnedPartitions], epoch: int) -> Owned:
-    """Partitions and their epochs; before KIP-1251 those were not written, and count as new."""
+    """Partitions and their epochs. Records from before KIP-1251 have no epochs, so their partitions
+    count as new.
+    """
     return {
         (topic.topic_id, number): since
         for topic in topics
@@ -248,7 +253,7 @@ def _target(value: r.TargetAssignmentMember) -> frozenset[Partition]:
 
 
 def _with(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """A copy in which a key has this value, or with None is not there."""
+    """A copy of a mapping with this value for a key; None removes the key."""
     copy = dict(mapping)
     if value is None:
         copy.pop(key, None)

@@ -1,4 +1,4 @@
-"""What a consumer group of KIP-848 refuses, guard by guard."""
+"""Refusals of a consumer group of KIP-848, one for each guard."""
 
 from attrs import Factory, field, frozen
 
@@ -45,7 +45,7 @@ class FencedMemberEpoch(Refusal):
 
 @frozen
 class UnknownState(Refusal):
-    """A newer coordinator left the member in a state that is not known here."""
+    """A newer coordinator left the member in a state that this one does not know."""
 
     kafka_error = "FENCED_MEMBER_EPOCH"
     says = "Member {member} is in state {state}. It must abandon all its partitions and rejoin."
@@ -55,7 +55,7 @@ class UnknownState(Refusal):
 
 @frozen
 class UnreleasedInstanceId(Refusal):
-    """The process before has not left: two would own the same partitions (KIP-848)."""
+    """The process before has not left: two processes would own the same partitions (KIP-848)."""
 
     kafka_error = "UNRELEASED_INSTANCE_ID"
     says = (
@@ -99,7 +99,7 @@ class StaleMemberEpoch(Refusal):
 
 @frozen
 class NotAssignedSince(Refusal):
-    """A commit of a partition that the member does not have, or got later than in that epoch."""
+    """A commit of a partition that the member does not have, or got after that epoch."""
 
     kafka_error = "STALE_MEMBER_EPOCH"
     says = "Received member epoch {asked}, and the partition's assignment epoch is {assigned}."
@@ -109,21 +109,21 @@ class NotAssignedSince(Refusal):
 
 @frozen
 class NotInGeneration(StaleMemberEpoch):
-    """The same, of a member that speaks the classic protocol: its epoch is its generation."""
+    """As StaleMemberEpoch, for a member of the classic protocol: its epoch is its generation."""
 
     kafka_error = "ILLEGAL_GENERATION"
 
 
 @frozen
 class NotInGenerationSince(NotAssignedSince):
-    """The same, of a member that speaks the classic protocol."""
+    """As NotAssignedSince, for a member of the classic protocol."""
 
     kafka_error = "ILLEGAL_GENERATION"
 
 
 @frozen
 class OtherProtocol(Refusal):
-    """A request of the classic protocol from a member that speaks the other one."""
+    """A request of the classic protocol from a member that uses the consumer protocol."""
 
     kafka_error = "UNKNOWN_MEMBER_ID"
     says = "Member {member} does not use the classic protocol."
@@ -132,8 +132,9 @@ class OtherProtocol(Refusal):
 
 @frozen
 class ProtocolsNotSupported(Refusal):
-    """A member joins by the classic protocol, and shares no assignor with the others who do, or
-    says what nobody can read."""
+    """A member that joins by the classic protocol shares no assignor with the other classic
+    members, or its metadata cannot be parsed.
+    """
 
     kafka_error = "INCONSISTENT_GROUP_PROTOCOL"
     says = "Member {member}'s protocols are not supported."
@@ -142,7 +143,7 @@ class ProtocolsNotSupported(Refusal):
 
 @frozen
 class OtherAssignor(Refusal):
-    """A member asks for its assignment by another assignor than it was told to use."""
+    """A member asks for its assignment by another assignor than the coordinator named."""
 
     kafka_error = "INCONSISTENT_GROUP_PROTOCOL"
     says = "{asked} is not {here}, which the answer to the join named."
@@ -162,7 +163,7 @@ class NotConvertible(Refusal):
 
 @frozen
 class OlderClient(Refusal):
-    """The client cannot be told of member epochs: OffsetCommit before version 9."""
+    """The client does not know member epochs: OffsetCommit before version 9."""
 
     kafka_error = "UNSUPPORTED_VERSION"
     says = (

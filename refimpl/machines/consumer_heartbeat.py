@@ -1,8 +1,8 @@
-"""What the heartbeat of a member of a consumer group decides, and who else leaves (KIP-848).
+"""The operations on a consumer group: heartbeats, and members that leave (KIP-848).
 
-Spec: ConsumerGroup. Each operation is in three steps: the member is made or changed, which may open
-an epoch of the group; a target assignment is computed for a new epoch; the member is led to it.
-Nothing is changed here: an operation answers records, and `replay` of them is the change.
+Spec: ConsumerGroup. Each operation has three steps. The member is created or changed, which may
+open an epoch of the group. A target assignment is computed for a new epoch. The member is led to
+its target. Nothing is changed here: an operation returns records, and `replay` applies them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,9 +21,9 @@ from refimpl.records.schema import Uuid
 
 @frozen(kw_only=True)
 class Heartbeat:
-    """A member's ConsumerGroupHeartbeat request; None is "as I said before".
+    """A member's ConsumerGroupHeartbeat request; None means unchanged.
 
-    `epoch` 0 joins, or comes back; above 0 is the epoch that it was told last.
+    `epoch` 0 joins, or comes back; above 0 it is the epoch of the last answer.
     """
 
     member_id: str
@@ -40,7 +40,9 @@ class Heartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says all there is: its sender does not know what became of the one before."""
+        """True if every field is there: the sender does not know the outcome of its last
+        heartbeat.
+        """
         subscribed = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms is not None and subscribed and self.owned is not None
 
@@ -49,36 +51,36 @@ class Topics(Protocol):
     """The topics of the cluster."""
 
     def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
-        """The ids of those topics that there are."""
+        """The ids of these topics; topics that do not exist are left out."""
         ...
 
     def metadata_hash(self, names: frozenset[str]) -> int:
-        """A hash of all that an assignment depends on: ids, partitions, racks (KIP-1101)."""
+        """A hash of everything that an assignment depends on: ids, partitions, racks (KIP-1101)."""
         ...
 
 
 Assign: TypeAlias = Callable[[ConsumerGroup], Mapping[str, frozenset[Partition]]]
-"""An assignor: what each member of the group shall have."""
+"""An assignor: the target partitions of each member of the group."""
 
 
 @frozen
 class Rules:
-    """What an operation needs to know beside the group and the request; times in ms."""
+    """The settings and functions that an operation needs beside group and request; times in ms."""
 
     topics: Topics
     assign: Assign
     now: int
     assignment_interval_ms: int = 0
     max_size: int = 2**31 - 1
-    #: Whether the topics may have changed since the group was looked at last
+    # : True if the topics may have changed since the group's last operation
     refresh: bool = True
 
 
 def heartbeat(group: ConsumerGroup, request: Heartbeat, rules: Rules) -> Decision:
-    """A member joins, comes back, or says that it lives and what it owns.
+    """A member joins, comes back, or reports that it lives and which partitions it owns.
 
-    Refused: who is not a member, or speaks in an epoch that is over; who claims an instance id that
-    is another's; who joins a group that is full.
+    Refused: a client that is not a member, an epoch that is over, an instance id of another member,
+    and a new member of a full group.
     """
     if len(group.members) >= rules.max_size and request.member_id not in group.members:
         raise errors.GroupMaxSizeReached(rules.max_size)
@@ -96,8 +98,11 @@ def led(
     owned: Reported,
     rules: Rules,
 ) -> ConsumerMember:
-    """The member after it was heard of, by whichever protocol: what it says of itself is written
-    down, an epoch opened and a target computed where that is due, and it is led to its target."""
+    """The member after a request of either protocol.
+
+    Its metadata is written, an epoch opened and a target computed if due, and the member is led to
+    its target.
+    """
     member = evolve(before, said=said)
     if member.member_id not in draft.group.members or member != before:
         draft.write(g.MEMBER, draft.key(member.member_id), member.said)
@@ -111,7 +116,7 @@ def led(
 
 
 def target_due(draft: Draft, rules: Rules, *, resubscribed: bool = False) -> None:
-    """Open an epoch if members or topics have changed, and compute its target if it is time."""
+    """Open an epoch if members or topics have changed, and compute its target if due."""
     if resubscribed or rules.refresh:
         _open_epoch(draft, rules, force=resubscribed)
     if may_compute(draft.group, rules):
@@ -119,7 +124,7 @@ def target_due(draft: Draft, rules: Rules, *, resubscribed: bool = False) -> Non
 
 
 def leave(group: ConsumerGroup, request: Heartbeat, rules: Rules) -> Decision:
-    """A member goes; a static one perhaps only for a while (-2), and keeps what it has."""
+    """A member leaves. A static one that leaves for a while (-2) keeps its partitions."""
     if request.instance_id is None:
         member = group.member(request.member_id)
     else:
@@ -133,7 +138,7 @@ def leave(group: ConsumerGroup, request: Heartbeat, rules: Rules) -> Decision:
 
 
 def fence(group: ConsumerGroup, member_ids: Iterable[str], rules: Rules) -> Decision:
-    """Members go, or a session or a rebalance of theirs has taken too long."""
+    """Remove members that leave, or whose session or rebalance timeout has expired."""
     draft = Draft(group)
     for member_id in member_ids:
         regex = group.member(member_id).regex
@@ -147,7 +152,7 @@ def fence(group: ConsumerGroup, member_ids: Iterable[str], rules: Rules) -> Deci
 def resolve(
     group: ConsumerGroup, resolved: Mapping[str, r.RegularExpression], rules: Rules
 ) -> Decision:
-    """Regular expressions have been matched with the topics that there are (KAFKA-19899)."""
+    """Take regular expressions with the topics that match them (KAFKA-19899)."""
     draft, news = Draft(group), False
     for regex, value in resolved.items():
         if group.subscribers(regex):
@@ -159,24 +164,26 @@ def resolve(
 
 
 def may_compute(group: ConsumerGroup, rules: Rules) -> bool:
-    """Whether a target is due: there is a newer epoch, and the last one is old enough."""
+    """True if a target is due: the epoch is newer than the last target, and that one is old
+    enough.
+    """
     interval, computed = rules.assignment_interval_ms, group.target_timestamp
     rested = not interval or not computed or rules.now >= computed + interval
     return group.target_epoch < group.epoch and rested
 
 
 def compute_target(group: ConsumerGroup, rules: Rules) -> Decision:
-    """A target assignment for the group's epoch."""
+    """Compute a target assignment for the group's epoch."""
     draft = Draft(group)
     draft.write_target(rules.assign(draft.group), rules.now)
     return draft.decided()
 
 
-# Who speaks
+# The sender of a request
 
 
 def _sender(draft: Draft, request: Heartbeat) -> ConsumerMember:
-    """The member that a heartbeat is from; a static one that was away gets its new id."""
+    """The sender of a heartbeat; a static member that was away gets its new id."""
     group, instance_id = draft.group, request.instance_id
     if request.epoch != 0:
         if instance_id is None:
@@ -196,7 +203,7 @@ def _sender(draft: Draft, request: Heartbeat) -> ConsumerMember:
 
 
 def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The member of an instance id, refused where that is another's or nobody's."""
+    """The member of an instance id; refused if the instance id is another member's, or unknown."""
     holder = group.instance(instance_id)
     if holder is None:
         raise errors.UnknownInstance(instance_id)
@@ -206,8 +213,11 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Con
 
 
 def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
-    """The current epoch is welcome, and the one before from who missed an answer, and owns no more
-    than it should."""
+    """Refuse an epoch that is not current.
+
+    The epoch before is accepted from a member that missed an answer, and owns no more than it
+    should.
+    """
     epoch, owned = request.epoch, request.owned
     if epoch == member.epoch:
         return
@@ -217,7 +227,7 @@ def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
 
 
 def replace(draft: Draft, holder: ConsumerMember, member_id: str) -> ConsumerMember:
-    """The next process of a static member takes over what was kept for it."""
+    """Let the next process of a static member take over its predecessor's state."""
     target = draft.group.target.get(holder.member_id, frozenset[Partition]())
     member = evolve(holder, member_id=member_id, epoch=0, previous_epoch=0)
     draft.remove(holder.member_id)
@@ -230,7 +240,7 @@ def replace(draft: Draft, holder: ConsumerMember, member_id: str) -> ConsumerMem
 def _said(
     before: r.ConsumerGroupMemberMetadata, request: Heartbeat
 ) -> r.ConsumerGroupMemberMetadata:
-    """What a member says of itself, where None is as before."""
+    """A member's own metadata after a request, in which None means unchanged."""
     said: dict[str, Any] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
@@ -249,11 +259,13 @@ def _said(
     )
 
 
-# What is written
+# Records
 
 
 def _regex_news(draft: Draft, old: str, new: str) -> Literal["none", "changed", "resolved"]:
-    """Whether a member subscribes to another regular expression, and that to known topics."""
+    """The change of a member's regular expression: "none", "changed", or "resolved" if the topics
+    of the new one are known already.
+    """
     if old == new:
         return "none"
     if old and not draft.group.subscribers(old) and old in draft.group.regexes:
@@ -262,7 +274,7 @@ def _regex_news(draft: Draft, old: str, new: str) -> Literal["none", "changed", 
 
 
 def _open_epoch(draft: Draft, rules: Rules, *, force: bool) -> None:
-    """The group's next epoch, if that must be or the topics have changed."""
+    """Open the group's next epoch, if forced or if the topics have changed."""
     group = draft.group
     topics = rules.topics.metadata_hash(group.subscribed_topics())
     if force or topics != group.metadata_hash:
@@ -278,7 +290,7 @@ def _reconciled(
     *,
     resubscribed: bool,
 ) -> ConsumerMember:
-    """The member, led to its target, of which only what it subscribes to counts."""
+    """The member, led to its target; partitions that it does not subscribe to are left out."""
     if not resubscribed and member.is_reconciled_to(group.target_epoch):
         return member
     ids, member_id = rules.topics.ids(group.topic_names(member)), member.member_id

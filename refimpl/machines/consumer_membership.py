@@ -1,7 +1,7 @@
-"""A client's side of the consumer group protocol (KIP-848): its epoch, and what it owns.
+"""A client's side of the consumer group protocol (KIP-848): its epoch, and its partitions.
 
-Spec: ConsumerGroup. What it is told to own it comes to own in two steps: first it gives up what is
-not its any more, then it takes what is new. Only then it says what it owns.
+Spec: ConsumerGroup. A client takes a new assignment in two steps: it gives up the partitions that
+are not its own any more, then it takes the new ones. Only then it reports the partitions.
 """
 
 from attrs import define, frozen
@@ -13,7 +13,7 @@ from refimpl.machines.consumer_reconciliation import Reported
 
 @frozen
 class NothingToDo(InvalidRequest):
-    """The client owns `owned`, and was told to own `told`."""
+    """The client owns `owned`, and was assigned `told`."""
 
     says = "owned {owned}, told {told}"
     owned: frozenset[Partition]
@@ -22,7 +22,7 @@ class NothingToDo(InvalidRequest):
 
 @define
 class Membership:
-    """A member as it knows itself. `epoch` is what it was told last; 0: it has to join."""
+    """A member's own view. `epoch` is that of its last answer; 0 if it has to join."""
 
     epoch: int = 0
     told: frozenset[Partition] = frozenset()
@@ -30,27 +30,29 @@ class Membership:
 
     @property
     def reported(self) -> Reported:
-        """What a heartbeat says of what it owns: nothing, until all is done that it was told."""
+        """The owned partitions for a heartbeat; None until the last assignment is taken
+        completely.
+        """
         return self.owned if self.owned == self.told else None
 
     def answered(self, epoch: int, assignment: Owned | None) -> None:
-        """A heartbeat's answer; None: what it shall own is as before."""
+        """Take a heartbeat's answer; None if the assignment is unchanged."""
         self.epoch = epoch
         if assignment is not None:
             self.told = frozenset(assignment)
 
     def fenced(self) -> None:
-        """It is not a member any more, or has left: everything is given up."""
+        """Give everything up: it is not a member any more, or has left."""
         self.epoch, self.told, self.owned = 0, frozenset(), frozenset()
 
     def revoke(self) -> None:
-        """Give up what is not its any more."""
+        """Give up the partitions that are not assigned to it any more."""
         if self.owned <= self.told:
             raise NothingToDo(self.owned, self.told)
         self.owned &= self.told
 
     def take(self) -> None:
-        """Take what is new, when nothing is left to give up."""
+        """Take the new partitions, once nothing is left to give up."""
         if self.owned == self.told or not self.owned <= self.told:
             raise NothingToDo(self.owned, self.told)
         self.owned = self.told

@@ -1,8 +1,8 @@
-"""How a member of a consumer group is led to its target assignment (KIP-848).
+"""The reconciliation of a consumer group's member with its target assignment (KIP-848).
 
-Spec: `Reconciled` in ConsumerGroup. First a member gives up what it must, in the epoch that it has;
-when it has said so it gets the target's epoch, and what nobody else holds. Kafka's
-CurrentAssignmentBuilder.
+Spec: `Reconciled` in ConsumerGroup. First a member gives up partitions in its current epoch. Once
+it has reported that, it gets the target's epoch, and all its target partitions that are free.
+Kafka's CurrentAssignmentBuilder.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from refimpl.machines.consumer_group import (
 )
 
 Reported: TypeAlias = frozenset[Partition] | None
-"""What a client says that it owns; None: it says nothing, and may own anything."""
+"""The partitions that a client reports to own; None if it reports nothing, and may own any."""
 IsFree: TypeAlias = Callable[[Partition], bool]
-"""Whether nobody else holds a partition."""
+"""True if no other member holds a partition."""
 
 
 def reconcile(
@@ -33,7 +33,9 @@ def reconcile(
     reported: Reported,
     is_free: IsFree,
 ) -> ConsumerMember:
-    """The member after a heartbeat; `target` is what it subscribes to of the target assignment."""
+    """The member after a heartbeat; `target` is the part of the target assignment that it
+    subscribes to.
+    """
     if member.state not in (STABLE, UNREVOKED, UNRELEASED):
         if reported is None or reported:
             raise errors.UnknownState(member.member_id, member.state)
@@ -51,7 +53,7 @@ def reconcile(
 def drop_unsubscribed(
     member: ConsumerMember, subscribed: Callable[[Partition], bool], reported: Reported
 ) -> ConsumerMember:
-    """The member without what it does not subscribe to any more, where nothing else is due."""
+    """The member without partitions that it no longer subscribes to, if nothing else is due."""
     gone = {p: since for p, since in member.assigned.items() if not subscribed(p)}
     if not gone:
         return member
@@ -67,7 +69,7 @@ def _may_own(reported: Reported, partitions: Owned) -> bool:
 
 
 def _revoking(member: ConsumerMember, kept: Owned, out: Owned) -> ConsumerMember:
-    """Told to give something up, in the epoch that it has."""
+    """The member with partitions to give up, in its current epoch."""
     return evolve(member, previous_epoch=member.epoch, state=UNREVOKED, assigned=kept, pending=out)
 
 
@@ -78,7 +80,7 @@ def _advanced(
     target_epoch: int,
     is_free: IsFree,
 ) -> ConsumerMember:
-    """In the target's epoch, with as much of the target as is free."""
+    """The member in the target's epoch, with all target partitions that are free."""
     new = sorted(p for p in target if p not in kept)
     free = {p: target_epoch for p in new if is_free(p)}
     return evolve(

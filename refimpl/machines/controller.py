@@ -1,4 +1,4 @@
-"""What the controller keeps of one partition, and how it decides.
+"""The controller's state of one partition, and its decisions.
 
 Specs: `leaderAndIsr` in Truncation, `isr`, `elr` and `leader` in DurableIsr, AlterPartition.
 """
@@ -22,13 +22,15 @@ from refimpl.machines.messages import (
 class PartitionState:
     """One partition at the controller.
 
-    Every change raises the partition epoch. Every change of the leader, and a reassignment that
-    takes replicas away, is a new leader epoch as well; a follower that leaves the ISR is none,
-    since Kafka 3.6 (KAFKA-15021). `elr` holds, with KIP-966, who left the ISR while it was below
-    min.insync.replicas: they have everything that was acknowledged, unless they crashed.
-    Who is alive, the registry of brokers knows, which all partitions share; `offline` are the
-    replicas whose log has failed while their broker lives (KIP-112). `last_known` is who
-    led last, while nobody leads and `last_known_leader` allows its election (Kafka 4.x).
+    Every change raises the partition epoch. A change of the leader raises the leader epoch as well,
+    and so does a reassignment that takes replicas away. A follower that leaves the ISR does not,
+    since Kafka 3.6 (KAFKA-15021).
+
+    With KIP-966 `elr` holds replicas that left the ISR while it was below min.insync.replicas: they
+    have everything that was acknowledged, unless they crashed. All partitions share one registry of
+    live brokers. `offline` are the replicas whose log has failed while their broker lives
+    (KIP-112). `last_known` is the last leader, while there is none and `last_known_leader` allows
+    its election (Kafka 4.x).
     """
 
     leader_epoch: int
@@ -58,8 +60,7 @@ class PartitionState:
     ) -> "PartitionState":
         """A new partition: the first replica of the assignment leads, and all are in sync.
 
-        Without a registry the replicas are all the brokers that there are, in their first
-        incarnation.
+        Without a registry, the replicas are the only brokers, in their first incarnation.
         """
         replicas = tuple(assignment)
         members = frozenset(replicas)
@@ -78,23 +79,23 @@ class PartitionState:
 
     @property
     def decision(self) -> LeaderAndIsr:
-        """What is in force, as brokers are told it."""
+        """The current leader and ISR, as sent to brokers."""
         return LeaderAndIsr(self.leader_epoch, self.leader, self.isr, self.partition_epoch)
 
     @property
     def active(self) -> frozenset[int]:
-        """Who may join the ISR or be elected: a broker that is active, and whose log is well."""
+        """The brokers that may join the ISR or be elected: active, and without a failed log."""
         active = self.brokers.active
         return active - self.offline if self.offline else active
 
     # Asked by the leader
 
     def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Change the ISR as the leader asks, or say why not (KIP-497).
+        """Change the ISR as the leader asks, or answer the reason of the refusal (KIP-497).
 
-        What is in force already is confirmed, whoever asks again (KAFKA-14144). A refusal for the
-        sake of a replica raises the partition epoch: the leader will go back to the ISR that it
-        had, and no copy of its request, still under way, may be accepted after that.
+        A repeated request for the ISR in force is confirmed (KAFKA-14144). Refusing an ineligible
+        replica raises the partition epoch: the leader goes back to its old ISR, and no late copy of
+        its request may be accepted after that.
         """
         try:
             self.check(request)
@@ -109,8 +110,8 @@ class PartitionState:
     def check(self, request: AlterPartitionRequest) -> None:
         """Refuse a change of the ISR that is out of date, or not for this leader to ask.
 
-        Nobody joins who is fenced or shutting down (KIP-841), or whose log was caught up in an
-        earlier incarnation (KIP-903).
+        A broker that is fenced or shutting down may not join (KIP-841), nor one whose log caught up
+        in an earlier incarnation (KIP-903).
         """
         leader = request.broker_id
         self.brokers.check(leader, request.broker_epoch)
@@ -142,11 +143,12 @@ class PartitionState:
             if epoch not in (here, UNKNOWN_EPOCH):
                 raise errors.RestartedReplica(broker, epoch, here)
 
-    # Decided here
+    # Decisions of the controller itself
 
     def elect(self, broker: int) -> None:
-        """Where nobody leads, let one of the ISR lead, or, if none of it is alive, one of the ELR
-        (KIP-966)."""
+        """Elect a leader if there is none: one of the ISR, or, if none of it is alive, one of the
+        ELR (KIP-966).
+        """
         if self.leader is not None:
             raise errors.ElectionNotNeeded(self.leader)
         self._must_be_active(broker)
@@ -155,8 +157,11 @@ class PartitionState:
         self._decide(broker, self.isr | {broker}, self.elr - {broker})
 
     def move_leader(self, broker: int) -> None:
-        """Let another of the ISR lead, as in a preferred election; or the leader, anew, after it
-        has restarted."""
+        """Let another member of the ISR lead, as in a preferred election.
+
+        The broker may also be the current leader, which has restarted: it then leads in a new
+        epoch.
+        """
         if self.leader is None:
             raise errors.NoLeaderToReplace(broker)
         self._must_be_active(broker)
@@ -165,7 +170,7 @@ class PartitionState:
         self._decide(broker, self.isr, self.elr)
 
     def elect_last_known(self, broker: int) -> None:
-        """Let the last leader lead again when nobody is in sync or eligible any more.
+        """Let the last leader lead again if no replica is in sync or eligible any more.
 
         All of them have crashed, so it may lack acknowledged records. Kafka 4.x does this even
         where unclean election is off (PartitionChangeBuilder.canElectLastKnownLeader).
@@ -178,7 +183,7 @@ class PartitionState:
     def elect_unclean(self, broker: int) -> None:
         """Let a broker lead that may lack acknowledged records.
 
-        Only where the topic allows it, and nobody who has them is there.
+        The topic must allow it, and no broker that has all records may be active.
         """
         if not self.unclean_election:
             raise errors.UncleanElectionDisabled(broker)
@@ -189,10 +194,11 @@ class PartitionState:
         self._decide(broker, frozenset({broker}), frozenset())
 
     def fence(self, broker: int, successor: int) -> bool:
-        """A broker is gone: take it out of the ISR, and let `successor` lead.
+        """Take a broker that is gone out of the ISR, and let `successor` lead; True if that was a
+        decision.
 
-        Whether that was a decision. A leader that is not the one who is gone goes on leading, in
-        its leader epoch: of the ISR it hears by the partition epoch (KAFKA-15021).
+        If another broker is the leader, it goes on leading in its leader epoch. It learns of the
+        ISR by the partition epoch (KAFKA-15021).
         """
         if self.leader is None:
             raise errors.NoLeaderToReplace(successor)
@@ -207,7 +213,9 @@ class PartitionState:
         return True
 
     def go_offline(self, broker: int) -> None:
-        """The leader is gone, and nobody else of the ISR is there: nobody leads."""
+        """Take the leadership away from a leader that is gone, if no other member of the ISR is
+        active.
+        """
         if self.leader is None:
             raise errors.AlreadyOffline(broker)
         if self.leader != broker:
@@ -218,10 +226,11 @@ class PartitionState:
         self._decide(None, *self._without(broker))
 
     def remove(self, broker: int) -> bool:
-        """A broker is gone, and nobody succeeds it yet: if it led, nobody leads until `elect`.
+        """Take a broker that is gone out of the ISR, without a successor; True if that was a
+        decision.
 
-        Whether that was a decision. Kafka's controller on ZooKeeper went this way, by an offline
-        partition.
+        If it led, there is no leader until `elect`. Kafka's controller on ZooKeeper went this way,
+        by an offline partition.
         """
         if broker not in self.isr:
             return False
@@ -233,10 +242,10 @@ class PartitionState:
         return True
 
     def reassign(self, replicas: frozenset[int], successor: int | None) -> None:
-        """Let these be the replicas; who is none any more leaves the ISR and the ELR (KIP-455).
+        """Set the replicas; a broker that is none any more leaves the ISR and the ELR (KIP-455).
 
-        Somebody who stays must have everything. If the leader goes, `successor` leads, or nobody.
-        Taking replicas away is a new leader epoch, so that nothing that was asked before can bring
+        At least one replica that stays must be in sync. If the leader goes, `successor` leads, or
+        nobody. Taking replicas away raises the leader epoch, so that no earlier request can bring
         them back (KAFKA-1097).
         """
         isr, elr = self.isr & replicas, self.elr & replicas
@@ -256,9 +265,9 @@ class PartitionState:
             self.partition_epoch += 1
 
     def fail_replica(self, broker: int) -> bool:
-        """A broker's log has failed, and the broker lives; whether that is news.
+        """Record that the log of a live broker has failed; True if that is new.
 
-        Until the broker's next process it is for this partition as if the broker was fenced.
+        Until the broker's next process starts, this partition treats it as fenced.
         """
         if broker not in self.replicas or broker in self.offline:
             return False
@@ -266,7 +275,7 @@ class PartitionState:
         return True
 
     def register(self, broker: int, *, crashed: bool) -> None:
-        """A broker is back.
+        """Record that a broker is back.
 
         If it crashed, or its log had failed, it may have lost records, and is no longer eligible
         (KAFKA-18635).
@@ -282,7 +291,7 @@ class PartitionState:
         self.partition_epoch += 1
 
     def _let_lead(self, leader: int | None, isr: frozenset[int], elr: frozenset[int]) -> None:
-        """A new leader is a new leader epoch; the same one leads on in its own."""
+        """Set leader, ISR and ELR. Only another leader raises the leader epoch."""
         if leader != self.leader:
             self._decide(leader, isr, elr)
         else:
@@ -301,7 +310,7 @@ class PartitionState:
     def _without(self, broker: int) -> tuple[frozenset[int], frozenset[int]]:
         """The ISR and the ELR after a broker is gone.
 
-        Before KIP-966 the last member of the ISR stays in it, whatever it may have lost.
+        Without KIP-966 the last member of the ISR stays in it, even if it may have lost records.
         """
         isr = self.isr - {broker}
         if not isr and not self.elr_enabled:
@@ -311,7 +320,7 @@ class PartitionState:
     def _elr_with(self, isr: frozenset[int]) -> frozenset[int]:
         """The ELR beside this ISR.
 
-        While the ISR is below its minimum nothing is acknowledged, so those who leave it hold
+        While the ISR is below its minimum nothing is acknowledged, so replicas that leave it hold
         everything that was (KIP-966).
         """
         if not self.elr_enabled or len(isr) >= self.min_isr:
@@ -331,6 +340,5 @@ class PartitionState:
 def first_live(
     assignment: Iterable[int], candidates: frozenset[int], alive: frozenset[int]
 ) -> int | None:
-    """The first replica of the assignment that is a candidate and alive: the preferred leader
-    if it can be had."""
+    """The first replica of the assignment that is a candidate and alive; None if there is none."""
     return next((r for r in assignment if r in candidates and r in alive), None)

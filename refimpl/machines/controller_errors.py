@@ -1,4 +1,4 @@
-"""What the controller refuses, guard by guard: changes of a partition, elections, brokers."""
+"""Refusals of the controller, one for each guard: partition changes, elections, brokers."""
 
 from attrs import frozen
 
@@ -7,8 +7,9 @@ from refimpl.errors import EligibleLeadersNotAvailable, IneligibleReplica, Inval
 
 @frozen
 class NotController(Refusal):
-    """The leader knows more than this controller, so this is not the controller any more
-    (KAFKA-14154)."""
+    """The leader has newer metadata, so this broker is not the controller any more
+    (KAFKA-14154).
+    """
 
     kafka_error = "NOT_CONTROLLER"
     says = "{leader} knows {what} {asked}, and here it is {here}"
@@ -20,7 +21,7 @@ class NotController(Refusal):
 
 @frozen
 class NotTheLeader(InvalidRequest):
-    """Only the leader in force changes the ISR."""
+    """Only the current leader changes the ISR."""
 
     says = "{sender} asks, and {leader} leads"
     sender: int
@@ -58,7 +59,7 @@ class InactiveReplica(IneligibleReplica):
 
 @frozen
 class RestartedReplica(IneligibleReplica):
-    """Who caught up was an incarnation that is over, and with it perhaps its log (KIP-903)."""
+    """The incarnation that caught up is over, and its log may be lost (KIP-903)."""
 
     says = "incarnation {asked} of broker {broker} caught up, and {here} is registered"
     broker: int
@@ -68,7 +69,7 @@ class RestartedReplica(IneligibleReplica):
 
 @frozen
 class NotAlive(EligibleLeadersNotAvailable):
-    """A broker leads only while it is alive and stays."""
+    """A leader must be alive, and not shutting down."""
 
     says = "broker {broker} is fenced or shutting down; active are {active}"
     broker: int
@@ -77,7 +78,7 @@ class NotAlive(EligibleLeadersNotAvailable):
 
 @frozen
 class NotEligible(EligibleLeadersNotAvailable):
-    """Who leads is in the ISR, or, while none of it is alive, in the ELR (KIP-966)."""
+    """A leader must be in the ISR, or, while none of it is alive, in the ELR (KIP-966)."""
 
     says = "broker {broker} is not eligible: the ISR is {isr}, the ELR {elr}, active are {active}"
     broker: int
@@ -96,7 +97,7 @@ class UncleanElectionDisabled(EligibleLeadersNotAvailable):
 
 @frozen
 class CleanElectionPossible(EligibleLeadersNotAvailable):
-    """Somebody who has everything is alive."""
+    """A replica that has all records is alive."""
 
     says = "broker {broker} may lack records, and {eligible} are alive"
     broker: int
@@ -114,7 +115,7 @@ class ElectionNotNeeded(Refusal):
 
 @frozen
 class NoLeaderToReplace(EligibleLeadersNotAvailable):
-    """The leadership is vacant: that is an election, not a move."""
+    """There is no leader: this takes an election, not a move."""
 
     says = "nobody leads, so the leadership cannot be moved to {broker}"
     broker: int
@@ -122,7 +123,7 @@ class NoLeaderToReplace(EligibleLeadersNotAvailable):
 
 @frozen
 class LeaderStays(InvalidRequest):
-    """A leader that is not the one who is gone goes on leading."""
+    """Another broker is the leader, and goes on leading."""
 
     says = "{gone} is gone, and {leader} goes on leading, not {successor}"
     gone: int
@@ -132,7 +133,7 @@ class LeaderStays(InvalidRequest):
 
 @frozen
 class SuccessorAvailable(InvalidRequest):
-    """A partition goes offline only when nobody of its ISR is left."""
+    """A partition goes offline only when no other member of its ISR is active."""
 
     says = "{gone} is gone, and {others} of the ISR are there"
     gone: int
@@ -141,7 +142,7 @@ class SuccessorAvailable(InvalidRequest):
 
 @frozen
 class NoneInSync(EligibleLeadersNotAvailable):
-    """A reassignment keeps somebody who has everything."""
+    """A reassignment keeps at least one replica that is in sync."""
 
     says = "none of {replicas} is in the ISR {isr}"
     replicas: frozenset[int]

@@ -1,7 +1,7 @@
-"""Who is controller: one broker's part in the election, and the condition of every write.
+"""The election of the controller: one broker's part in it, and the condition of every write.
 
-Spec: Controller. The store has ZooKeeper's contract (refimpl/metadata). Whoever holds a machine
-sends what it asks for and tells it what came of that; nothing here waits or knows the time.
+Spec: Controller. The store has ZooKeeper's contract (refimpl/metadata). The caller sends this
+machine's requests and reports their results; nothing here waits or knows the time.
 """
 
 from collections.abc import Hashable
@@ -19,8 +19,11 @@ Watch = Literal["unread", "armed", "fired"]
 
 @frozen
 class Claim:
-    """A transaction: create /controller, ephemeral, and write `controller_epoch` into
-    /controller_epoch if that has still `version`. Both happen or neither (KAFKA-6082)."""
+    """A transaction that creates the ephemeral /controller and raises the controller epoch.
+
+    It writes `controller_epoch` into /controller_epoch if that still has `version`. Both happen or
+    neither (KAFKA-6082).
+    """
 
     session: int
     controller_epoch: int
@@ -29,9 +32,9 @@ class Claim:
 
 @frozen
 class FencedWrite:
-    """What a write of the controller is conditional on.
+    """The condition of a write by the controller.
 
-    In one transaction: check that /controller_epoch has version `fence`, and write the node if it
+    In one transaction, /controller_epoch must have version `fence`, and the node is written if it
     has `version`.
     """
 
@@ -41,10 +44,11 @@ class FencedWrite:
 
 @define
 class Controllership:
-    """What the controller of one epoch holds: its fence, and the versions of what it has read.
+    """The state of the controller of one epoch: its fence, and the versions of all nodes that it
+    read.
 
-    The fence is the version of /controller_epoch with which it was elected, not the value: no
-    write of a controller that has a successor takes effect, whatever it still believes.
+    The fence is the version of /controller_epoch with which it was elected, not the value. No write
+    of a controller that has a successor takes effect, even if it still believes to be controller.
     """
 
     controller_epoch: int
@@ -52,27 +56,33 @@ class Controllership:
     versions: dict[Hashable, int] = field(factory=dict[Hashable, int])
 
     def read(self, node: Hashable, version: int) -> None:
-        """Take over what the store has. Whoever reads tells brokers: the decision may be that of
-        a predecessor, or its own, of which it never heard."""
+        """Record the version of a node that was read.
+
+        The reader must send the decision to brokers: it may be a predecessor's, or one of its own
+        whose answer was lost.
+        """
         self.versions[node] = version
 
     def write(self, node: Hashable) -> FencedWrite:
-        """The condition of a decision about this node; it has to be read before.
+        """The condition of a decision about this node, which must have been read before.
 
-        After an answer was lost the write may be repeated: if it was applied, the store refuses
-        it, and `conflict` follows.
+        After a lost answer the write may be repeated: if it was applied, the store refuses it, and
+        `conflict` follows.
         """
         if node not in self.versions:
             raise errors.NotRead(node)
         return FencedWrite(self.fence, self.versions[node])
 
     def written(self, node: Hashable, version: int) -> None:
-        """The store has applied the write; this is the node's version now."""
+        """Record the node's version after the store has applied the write."""
         self.versions[node] = version
 
     def conflict(self, node: Hashable) -> None:
-        """The node had another version: read it again. It may be the very write that was asked
-        for, applied when its answer was lost, so nothing is said of it yet."""
+        """Forget the version of a node that had another one: it must be read again.
+
+        The store may hold this very write, applied when its answer was lost. So no refusal is
+        reported yet.
+        """
         self.versions.pop(node, None)
 
 
@@ -80,9 +90,10 @@ class Controllership:
 class ControllerElection:
     """One broker's part in the election.
 
-    `look` when `must_look`, `claim` as a candidate, and act while there is a `controllership`. It
-    is given up as soon as the broker knows better; until then the fence alone protects what it
-    writes. `seen` is /controller_epoch as of the last look: its value and its version.
+    It calls `look` when `must_look`, `claim` as a candidate, and decides while there is a
+    `controllership`. The broker gives that up as soon as it learns of a successor; until then only
+    the fence protects its writes. `seen` is /controller_epoch as of the last look: value and
+    version.
     """
 
     broker: int
@@ -95,21 +106,21 @@ class ControllerElection:
 
     @property
     def must_look(self) -> bool:
-        """Whether /controller has to be read: never read in this session, or its watch fired."""
+        """True if /controller has to be read: not yet read in this session, or its watch fired."""
         return self.watch != "armed" and not self.claiming
 
     @property
     def newest_epoch(self) -> int:
-        """The newest controller epoch that it knows of: a controller of this epoch was elected."""
+        """The newest controller epoch that it knows of; a controller was elected in it."""
         held = self.controllership
         return self.seen[0] if held is None else held.controller_epoch
 
     # Sessions
 
     def connect(self, session: int) -> None:
-        """A session has begun: no watch is armed, and no node of an earlier one is our own.
+        """Begin a session: no watch is armed, and no node of an earlier session is our own.
 
-        What was about to be done may still be done: the fence refuses it if it must. Whoever
+        Decisions under way may still be written: the fence refuses them if it must. A caller that
         knows that the last session has expired calls `resign`, too.
         """
         if session == self.session:
@@ -117,15 +128,15 @@ class ControllerElection:
         self.session, self.watch, self.claiming = session, "unread", False
 
     def suspend(self) -> None:
-        """The connection is lost: no watch is armed, and what came of a claim is not known."""
+        """Lose the connection: no watch is armed, and the outcome of a claim is not known."""
         self.watch, self.claiming = "unread", False
 
     def resign(self) -> None:
-        """Stop being controller, or candidate."""
+        """Stop being controller or candidate."""
         self.role, self.controllership = "follower", None
 
     def restart(self, session: int) -> None:
-        """A process has started: it is nothing, and knows nothing."""
+        """Start a process: a follower that knows nothing."""
         self.connect(session)
         self.resign()
         self.seen = (0, 0)
@@ -133,17 +144,17 @@ class ControllerElection:
     # Election
 
     def fire(self) -> None:
-        """The watch on /controller has fired: it was created, or has gone."""
+        """The watch on /controller has fired: the node was created or deleted."""
         if self.watch != "armed":
             raise errors.NotArmed(self.broker, self.watch)
         self.watch = "fired"
 
     def look(self, owner: int | None, controller_epoch: int, version: int) -> None:
-        """Take what was read: /controller_epoch first, then /controller, watching it.
+        """Take the values that were read: /controller_epoch first, then /controller, with a watch.
 
-        `owner` is the session that made /controller, None if it is not there. A node of our own
-        session is the claim whose answer was lost: go on as controller (KAFKA-13407). One of an
-        earlier session of ours is somebody else's, and will go (KAFKA-7165).
+        `owner` is the session that made /controller, None if the node does not exist. A node of our
+        own session is the claim whose answer was lost: go on as controller (KAFKA-13407). A node of
+        an earlier session of ours does not count as ours, and will go (KAFKA-7165).
         """
         if self.claiming:
             raise errors.ClaimUnderWay(self.broker)
@@ -158,7 +169,7 @@ class ControllerElection:
             self._become(controller_epoch, version)
 
     def claim(self) -> Claim:
-        """Try to become controller: nobody was when we looked."""
+        """Try to become controller; the last look saw none."""
         if self.role != "candidate":
             raise errors.NotCandidate(self.broker, self.role)
         self.role, self.claiming = "unsure", True
@@ -166,18 +177,23 @@ class ControllerElection:
         return Claim(self.session, epoch + 1, version)
 
     def elected(self, version: int) -> None:
-        """The store has applied the claim; /controller_epoch has this version now."""
+        """Take office: the store has applied the claim, and /controller_epoch has this version
+        now.
+        """
         self._answered()
         self._become(self.seen[0] + 1, version)
 
     def beaten(self) -> None:
-        """The store has refused the claim: somebody was elected since we looked."""
+        """Give up the claim: the store refused it, because another broker was elected since the
+        last look.
+        """
         self._answered()
         self.resign()
 
     def fenced(self) -> None:
-        """The store has refused a write, because /controller_epoch has another version: somebody
-        else is controller."""
+        """Give up the controllership: the store refused a write by the version of
+        /controller_epoch, so another broker is controller.
+        """
         if self.controllership is None:
             raise errors.NotController(self.broker, self.role)
         self.resign()
@@ -194,18 +210,20 @@ class ControllerElection:
 
 @define
 class ControllerFence:
-    """The newest controller that a broker has heard of: it obeys no older one (KAFKA-1188)."""
+    """The newest controller epoch that a broker knows; it refuses older controllers
+    (KAFKA-1188).
+    """
 
     controller_epoch: int = 0
 
     def hear(self, controller_epoch: int) -> None:
-        """Take news of a controller of this epoch, or refuse them."""
+        """Accept metadata from a controller of this epoch, or refuse an older one."""
         if controller_epoch < self.controller_epoch:
             raise errors.StaleControllerEpoch(controller_epoch, self.controller_epoch)
         self.controller_epoch = controller_epoch
 
 
 def check_news(broker: int, known: LeaderAndIsr, told: LeaderAndIsr) -> None:
-    """Refuse a decision that is older than the one that a broker knows (KAFKA-2721)."""
+    """Refuse a decision older than the one that a broker knows (KAFKA-2721)."""
     if told.leader_epoch < known.leader_epoch:
         raise FencedLeaderEpoch(broker, told.leader_epoch, known.leader_epoch)

@@ -1,4 +1,4 @@
-"""What the election of a controller refuses, guard by guard."""
+"""Refusals of the controller election, one for each guard."""
 
 from collections.abc import Hashable
 
@@ -9,7 +9,7 @@ from refimpl.errors import InvalidRequest, Refusal
 
 @frozen
 class StaleControllerEpoch(Refusal):
-    """The sender is controller no more (KAFKA-1188)."""
+    """The sender is not the controller any more (KAFKA-1188)."""
 
     kafka_error = "STALE_CONTROLLER_EPOCH"
     says = "news of controller epoch {asked}, and {here} was heard of"
@@ -29,7 +29,7 @@ class NotController(Refusal):
 
 @frozen
 class NotCandidate(InvalidRequest):
-    """Only whoever saw that nobody is controller tries to become it."""
+    """Only a broker that saw no controller tries to become it."""
 
     says = "broker {broker} is {role}"
     broker: int
@@ -72,7 +72,7 @@ class NothingNew(InvalidRequest):
 
 @frozen
 class ClaimUnderWay(InvalidRequest):
-    """What is read beside a claim may be older than it, or newer."""
+    """A read beside a claim may be older than it, or newer."""
 
     says = "broker {broker} has tried to become controller, and has no answer yet"
     broker: int

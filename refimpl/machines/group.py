@@ -15,7 +15,7 @@ CommitWhen = Literal["after", "before", "polled"]
 
 @frozen
 class OffsetCommit:
-    """A member's wish that the group be seen as past these records."""
+    """An OffsetCommit request: the group's next offset for the partition."""
 
     member: int
     generation: int
@@ -26,8 +26,8 @@ class OffsetCommit:
 class Coordinator:
     """The group's side: generation, owner and committed offset of one partition.
 
-    Commits of an older generation are refused: their sender may no longer own the partition,
-    and would move the group back behind what the new owner did.
+    Commits of an older generation are refused. Their sender may no longer own the partition, and
+    could move the group back behind the new owner's commits.
     """
 
     generation: int = 0
@@ -36,12 +36,12 @@ class Coordinator:
     received: dict[tuple[int, int], int] = field(factory=dict[tuple[int, int], int])
 
     def rebalance(self, owner: int) -> None:
-        """Members came or went: a new generation begins, and the partition goes to `owner`."""
+        """Begin a new generation, in which `owner` owns the partition."""
         self.generation += 1
         self.owner = owner
 
     def receive_commit(self, commit: OffsetCommit) -> None:
-        """Take a commit of the current generation, unless a later one has overtaken it."""
+        """Accept a commit of the current generation, unless a later one has overtaken it."""
         if commit.generation != self.generation:
             raise errors.IllegalGeneration(commit.generation, self.generation)
         sender = (commit.member, commit.generation)
@@ -52,7 +52,7 @@ class Coordinator:
         self.committed = commit.offset
 
     def join(self, member: int) -> tuple[int, int]:
-        """Tell the partition's owner its generation and where to start."""
+        """The generation and the start offset of the partition's owner."""
         if member != self.owner:
             raise errors.UnknownMember(member, self.owner)
         return self.generation, self.committed
@@ -62,9 +62,9 @@ class Coordinator:
 class Member:
     """The consumer's side: one member and the partition that it believes to own.
 
-    `commit_when` is the application's discipline: "after" processing (at least once), "before"
-    it and waiting for the answer (at most once), or "polled": what was handed out, processed or
-    not, as automatic commits do.
+    `commit_when` is the application's discipline. "after" commits after processing (at least once).
+    "before" commits before it and waits for the answer (at most once). "polled" commits all records
+    handed out, processed or not, as automatic commits do.
     """
 
     id: int
@@ -77,7 +77,7 @@ class Member:
     answered: int = 0
 
     def join(self, generation: int, committed: int) -> None:
-        """Start, in a generation that is news, where the group's committed offset says."""
+        """Start in a newer generation, at the group's committed offset."""
         if generation <= self.last:
             raise errors.IllegalGeneration(generation, self.last)
         self.generation = self.last = generation
@@ -97,7 +97,7 @@ class Member:
     def process(self) -> int:
         """Process the record that was handed out.
 
-        Who commits before processing waits for the answer first.
+        A member that commits before processing waits for the answer first.
         """
         self._must_be_joined()
         if self.done >= self.position:
@@ -108,7 +108,7 @@ class Member:
         return self.done - 1
 
     def send_commit(self) -> OffsetCommit:
-        """Commit what the discipline says, without waiting."""
+        """Commit the offset that the discipline allows, without waiting."""
         self._must_be_joined()
         offset = self.done if self.commit_when == "after" else self.position
         if offset == 0 or offset == self.sent:
@@ -117,7 +117,7 @@ class Member:
         return OffsetCommit(self.id, self.generation, offset)
 
     def take_answer(self, commit: OffsetCommit) -> None:
-        """The coordinator took our commit.
+        """Take the answer to our commit.
 
         An answer of another generation is void.
         """
@@ -128,7 +128,7 @@ class Member:
         self.answered = max(self.answered, commit.offset)
 
     def crash(self) -> None:
-        """Lose everything but what the group knows."""
+        """Lose all state that the group does not have."""
         self._must_be_joined()
         self.generation = self.position = self.done = self.sent = self.answered = 0
 

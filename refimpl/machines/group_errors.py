@@ -1,4 +1,4 @@
-"""What a group coordinator and its members refuse, guard by guard."""
+"""Refusals of a group coordinator and its members, one for each guard."""
 
 from attrs import frozen
 
@@ -7,7 +7,7 @@ from refimpl.errors import InvalidRequest, Refusal
 
 @frozen
 class IllegalGeneration(Refusal):
-    """The member's generation is over, or not yet news; somebody else may own the partition."""
+    """The member's generation is over, or not newer; another member may own the partition."""
 
     kafka_error = "ILLEGAL_GENERATION"
     says = "this is of generation {asked}, and here it is {here}"
@@ -84,7 +84,7 @@ class NothingHandedOut(InvalidRequest):
 
 @frozen
 class CommitNotAnswered(InvalidRequest):
-    """Who commits before processing waits for the answer first."""
+    """A member that commits before processing waits for the answer first."""
 
     says = "position {position}, and the last commit that was answered says {answered}"
     position: int

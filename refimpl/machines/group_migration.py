@@ -1,8 +1,8 @@
-"""A group with members goes from one group protocol to the other (KIP-848, "Online migration").
+"""The migration of a group with members from one group protocol to the other (KIP-848).
 
-The first member of the consumer protocol makes a consumer group of a classic one, whose members
-live on in it (`consumer_classic_member`); when the last one goes, those that are left are a classic
-group again. Which way may be gone says `group.consumer.migration.policy`.
+The first member of the consumer protocol turns a classic group into a consumer group, whose classic
+members live on in it (`consumer_classic_member`). When its last member of the consumer protocol
+leaves, the group is classic again. `group.consumer.migration.policy` allows either direction.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,9 @@ from refimpl.records.consumer_protocol import Assignment, Subscription, read_ver
 
 
 class Policy(Enum):
-    """`group.consumer.migration.policy`: which way a group with members may go."""
+    """`group.consumer.migration.policy`: the directions in which a group with members may
+    migrate.
+    """
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -55,12 +57,12 @@ class Policy(Enum):
 
     @property
     def upgrades(self) -> bool:
-        """Whether a classic group becomes a consumer group."""
+        """True if a classic group may become a consumer group."""
         return self in (Policy.BIDIRECTIONAL, Policy.UPGRADE)
 
     @property
     def downgrades(self) -> bool:
-        """Whether a consumer group becomes a classic group."""
+        """True if a consumer group may become a classic group."""
         return self in (Policy.BIDIRECTIONAL, Policy.DOWNGRADE)
 
 
@@ -69,22 +71,25 @@ class Policy(Enum):
 
 @frozen
 class Upgrade:
-    """A classic group as a consumer group: what is written down of it, and what its members are
-    told that wait for an answer."""
+    """A classic group as a consumer group: the records to write, and the answers to waiting
+    members.
+    """
 
     decision: Decision
     answers: tuple[tuple[Token, Response], ...]
 
 
 def upgrade(group_id: str, group: ClassicGroup, names: TopicNames, rules: Rules) -> Upgrade:
-    """Every member is in the epoch of its generation, and has what it was assigned last.
+    """Turn a classic group into a consumer group.
 
-    What a member said when it joined that it owns, and was not given again, it may own until it
-    joins once more: cooperative members give it up only after they were told. It is pending, and
-    nobody else gets it. Kafka counts it as free, and a new member has it at once, while the old one
-    still processes it and may commit it.
+    Every member is in the epoch of its generation, and has its last assignment. Partitions that a
+    member reported to own when it joined, and was not assigned again, are pending: it may own them
+    until it joins once more, because cooperative members give partitions up only after the
+    assignment. Nobody else gets them. Kafka counts them as free: a new member has them at once,
+    while the old one still processes them and may commit them.
 
-    Refused: a group of another type, too large, or whose members say what nobody can read.
+    Refused: a group of another type, one that is too large, or one whose members' metadata cannot
+    be parsed.
     """
     if group.protocol_type != CONSUMER:
         raise errors.NotConvertible(group_id, "it does not use the consumer embedded protocol")
@@ -109,7 +114,7 @@ def upgrade(group_id: str, group: ClassicGroup, names: TopicNames, rules: Rules)
 def _consumer(
     group_id: str, member: Member, group: ClassicGroup, names: TopicNames
 ) -> ConsumerMember:
-    """The member, with all that it may own beside what it was given as pending."""
+    """The member; partitions that it may own and was not assigned are pending."""
     metadata = member.metadata(group.protocol) or member.protocols[0][1]
     try:
         subscribed, _ = read_versioned(Subscription, metadata)
@@ -141,7 +146,7 @@ def _consumer(
 
 
 def _without(member: ConsumerMember, given: frozenset[Partition]) -> ConsumerMember:
-    """Pending is only what nobody was given."""
+    """The member, with pending only the partitions that no member was assigned."""
     pending = {p: since for p, since in member.pending.items() if p not in given}
     return evolve(member, pending=pending, state=UNREVOKED if pending else STABLE)
 
@@ -160,16 +165,18 @@ def _told_to_rejoin(group: ClassicGroup) -> Iterable[tuple[Token, Response]]:
 def may_downgrade(
     group: ConsumerGroup, leaving: Iterable[str], policy: Policy, max_size: int
 ) -> bool:
-    """Whether those that stay when these leave are a classic group: all speak its protocol, there
-    are any, and not too many."""
+    """True if the members that stay can be a classic group: all use its protocol, there is at least
+    one, and there are not too many.
+    """
     left = [group.members[id] for id in group.members.keys() - set(leaving)]
     classic = all(one.is_classic for one in left)
     return policy.downgrades and classic and 0 < len(left) <= max_size
 
 
 def may_succeed(group: ConsumerGroup, request: JoinRequest, policy: Policy, max_size: int) -> bool:
-    """Whether a join makes a group a classic one: a new process of a static member that is the last
-    of the consumer protocol."""
+    """True if a join makes the group classic: it is a new process of a static member, the last one
+    of the consumer protocol.
+    """
     holder = None if request.member else group.instance(request.instance)
     if holder is None or holder.is_classic or not policy.downgrades:
         return False
@@ -183,11 +190,10 @@ def downgrade(
     names: TopicNames,
     successor: JoinRequest | None = None,
 ) -> ClassicGroup:
-    """The members that stay as a classic group: its generation is the group's epoch, and each is
-    assigned what it shall have.
+    """The members that stay, as a classic group in the generation of the group's epoch.
 
-    With a `successor` the static member stays whose instance id it names, as one that supports what
-    the successor does: it is about to take over.
+    Each is assigned its target. With a `successor`, the static member of its instance id stays,
+    with the successor's protocols: it is about to be taken over.
     """
     gone = set(leaving)
     members = {
@@ -228,7 +234,7 @@ def _assigned(member: Member, protocol: str, group: ConsumerGroup, names: TopicN
 
 
 def tombstones(group: ConsumerGroup) -> Decision:
-    """The end of a consumer group with its members."""
+    """The tombstones of a consumer group and its members."""
     draft = Draft(group)
     for member_id in group.members:
         draft.remove(member_id)

@@ -26,8 +26,8 @@ __all__ = ["Log", "Record"]
 class Log:
     """A `ReplicaLog` as a list of records, the first of them at offset `start`.
 
-    The cache holds where each leader epoch starts, as `leader-epoch-checkpoint` does, so that
-    OffsetForLeaderEpoch is answered without reading records (KIP-101).
+    The cache holds the start offset of each leader epoch, as `leader-epoch-checkpoint` does, so
+    that OffsetForLeaderEpoch is answered without reading records (KIP-101).
     """
 
     records: list[Record] = field(factory=list[Record])
@@ -55,7 +55,7 @@ class Log:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
     ) -> Appended:
-        """Put a value behind all others, in this epoch; who appends makes no difference here."""
+        """Append a value in this epoch; the origin makes no difference here."""
         offset = self.end
         self._assign(epoch, offset)
         self.records.append(Record(epoch, batch))
@@ -82,11 +82,11 @@ class Log:
     # Epochs
 
     def assign_epoch(self, epoch: int) -> None:
-        """The reign of this replica in this epoch begins, at the log's end."""
+        """Begin this replica's leader epoch at the log end offset."""
         self._assign(epoch, self.end)
 
     def end_of(self, epoch: int) -> EpochEnd:
-        """OffsetForLeaderEpoch: the largest epoch not above this one, and where it ends."""
+        """OffsetForLeaderEpoch: the largest epoch not above this one, and its end offset."""
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED
         after = bisect_right(self._epochs, epoch)
@@ -94,12 +94,16 @@ class Log:
         return named(EpochEnd, (self._epochs[after - 1] if after else epoch, end))
 
     def start_of(self, epoch: int) -> int:
-        """Where the records of this epoch, or of the next one in the log, start; else the end."""
+        """The start offset of this epoch, or of the next one in the log; else the log end
+        offset.
+        """
         index = bisect_left(self._epochs, epoch)
         return self._starts[index] if index < len(self._starts) else self.end
 
     def _assign(self, epoch: int, start: int) -> None:
-        """Note that an epoch starts here; what contradicts it belongs to records that were cut."""
+        """Note that an epoch starts here; contradicting entries belong to truncated records, and
+        go.
+        """
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start:
             return
         while self._epochs and (self._starts[-1] >= start or self._epochs[-1] > epoch):
@@ -112,7 +116,9 @@ class Log:
     # Cut and delete
 
     def truncate_to(self, end: int) -> None:
-        """Cut everything from `end` on; epochs without a record before it go in any case."""
+        """Truncate the log to this end offset; epochs that start there or behind it go in any
+        case.
+        """
         end = min(end, self.end)
         self.start = min(self.start, end)
         del self.records[end - self.start :]
@@ -122,7 +128,7 @@ class Log:
         self.end = end
 
     def advance_start(self, start: int) -> None:
-        """DeleteRecords (KIP-107): nothing before this offset is in the log any more."""
+        """DeleteRecords (KIP-107): delete all records below this offset."""
         if start <= self.start:
             return
         if start > self.end:
@@ -135,6 +141,6 @@ class Log:
             self._starts[0] = start
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything, to go on at this offset."""
+        """Delete everything, and go on at this offset."""
         self.records, self.start, self.end = [], offset, offset
         self._epochs, self._starts = [], []

@@ -1,4 +1,4 @@
-"""What replicas and the controller say to each other, under Kafka's names.
+"""Messages between replicas and the controller, under Kafka's names.
 
 Spec: Fetch in Truncation; requests and answers in AlterPartition.
 """
@@ -10,14 +10,14 @@ from attrs import frozen
 from refimpl.machines.replica_log import EpochEnd, Records
 
 UNKNOWN_EPOCH = -1
-"""The broker epoch of a member of the ISR from which the leader has not heard (KIP-903)."""
+"""The broker epoch of an ISR member from which the leader has received no fetch (KIP-903)."""
 
 
 class FetchRequest(NamedTuple):
-    """What a follower asks: from its log end, naming the epochs by which the leader can tell
-    whether they agree.
+    """A follower's fetch from its log end offset.
 
-    `number` counts the requests of this incarnation; the answer bears it too.
+    The epochs let the leader see whether the logs agree. `number` counts the requests of this
+    incarnation; the answer bears it too.
     """
 
     replica: int
@@ -29,10 +29,11 @@ class FetchRequest(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """What the leader of `epoch` has from `start` on; or, if the logs differ, where to cut.
+    """The records of the leader of `epoch` from `start` on; or, if the logs differ, where to
+    truncate.
 
-    `diverging` is the leader's largest epoch not above the follower's last, and where it ends
-    (KIP-595's answer to KIP-279's question). `incarnation` and `number` say which request this
+    `diverging` is the leader's largest epoch not above the follower's last, and its end offset
+    (KIP-595's answer to KIP-279's question). `incarnation` and `number` name the request that this
     answers.
     """
 
@@ -47,10 +48,10 @@ class FetchResponse(NamedTuple):
 
 @frozen
 class LeaderAndIsr:
-    """A decision of the controller: who leads in this leader epoch, and who is in sync.
+    """A decision of the controller: the leader of this leader epoch, and the ISR.
 
-    The partition epoch grows with every change, the leader epoch with those of the controller's
-    own (KIP-497).
+    The partition epoch grows with every change, the leader epoch with those of the controller's own
+    (KIP-497).
     """
 
     leader_epoch: int
@@ -61,10 +62,9 @@ class LeaderAndIsr:
 
 @frozen
 class AlterPartitionRequest:
-    """A leader's wish to change the ISR, on condition that nothing else has changed (KIP-497).
+    """A leader's request to change the ISR, on condition that nothing else has changed (KIP-497).
 
-    `new_isr` holds each member with the broker epoch under which the leader heard from it
-    (KIP-903), in order.
+    `new_isr` holds each member with the broker epoch of its fetches (KIP-903), in order.
     """
 
     broker_id: int
@@ -81,7 +81,7 @@ class AlterPartitionRequest:
 
 @frozen
 class AlterPartitionResponse:
-    """The partition as the controller has it after the request, and why it refused, if it did.
+    """The partition as the controller has it after the request, and the reason of a refusal.
 
     `error` is Kafka's name of the reason, None for none.
     """

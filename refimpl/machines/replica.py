@@ -1,7 +1,7 @@
-"""One replica of one partition: leader, follower, or waiting to be told.
+"""One replica of one partition: leader, follower, or without a role yet.
 
 Specs: Truncation, with Rule = "kip320", and AlterPartition. Methods are the specs' actions. A fetch
-is one step in Truncation and three here, for messages travel: `fetch_request` at the follower,
+is one step in Truncation and three here, because messages travel: `fetch_request` at the follower,
 `answer_fetch` at the leader, `take_answer` at the follower again.
 """
 
@@ -38,10 +38,10 @@ class Replica:
 
     Only its own actions change it, and a refused action changes nothing.
 
-    As a leader it keeps of each follower the log end and the incarnation of the newest fetch that
-    agreed with its log (`ends`, `seen`), and the number of the newest one at all (`newest`).
-    `pending` is the change of the ISR that was put to the controller. As a follower it counts its
-    fetches (`asked`) and knows which one waits for its answer (`awaited`, 0 for none).
+    A leader keeps three numbers for each follower. `ends` and `seen` are the log end offset and the
+    incarnation of the newest fetch that agreed with its log; `newest` is the number of the newest
+    fetch of all. `pending` is the ISR change that the controller has not answered yet. A follower
+    counts its fetches (`asked`) and knows which one waits for its answer (`awaited`, 0 for none).
     """
 
     id: int
@@ -63,21 +63,22 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica believes to be the leader.
+        """True if this replica believes to be the leader.
 
-        It may be wrong: it is told late.
+        It may be wrong, because metadata arrives late.
         """
         return self.up and self.leader == self.id
 
     @property
     def epoch_start(self) -> int:
-        """Where the leader's own epoch starts: behind all older records."""
+        """The start offset of the leader's own epoch, behind all older records."""
         return self.log.start_of(self.epoch)
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        """Whoever may be in the ISR, as far as the leader can know: who is in it, and whom it
-        asked in (KIP-497)."""
+        """All replicas that may be in the ISR, as far as the leader knows: its ISR, and those that
+        it asked to add (KIP-497).
+        """
         return self.isr if self.pending is None else self.isr | self.pending.isr
 
     # The leader and its followers
@@ -92,8 +93,7 @@ class Replica:
     ) -> Appended:
         """Append a batch of a client or of a coordinator in our epoch.
 
-        With too few in sync a producer that wants acks=all is refused before anything is
-        appended.
+        If too few replicas are in sync, acks=all is refused before anything is appended.
         """
         self._must_lead()
         if acks_all and len(self.isr) < self.min_isr:
@@ -101,12 +101,12 @@ class Replica:
         return self.log.append(self.epoch, batch, origin, transaction_version)
 
     def advance_high_watermark(self) -> int:
-        """Move the high watermark to the least log end in the maximal ISR, and return it.
+        """Move the high watermark to the least log end offset in the maximal ISR, and return it.
 
-        The leader knows the ends only from fetches. Whom it asked into the ISR may be elected
-        before it learns that the controller agreed, so the high watermark waits for them too
-        (KIP-497). Below min.insync.replicas it stays: what it passed would be called committed on
-        too few copies (KIP-966).
+        The leader knows the ends only from fetches. A replica that it asked to add may be elected
+        before the leader receives the controller's answer, so the high watermark waits for that
+        replica too (KIP-497). Below min.insync.replicas it does not move: records would count as
+        committed on too few copies (KIP-966).
         """
         self._must_lead()
         if len(self.isr) < self.min_isr:
@@ -123,9 +123,9 @@ class Replica:
     def check_fetch(self, request: FetchRequest) -> None:
         """Refuse a fetch that must not be answered.
 
-        Nobody of another leader epoch is served (KIP-320), and no earlier incarnation of a
-        follower that restarted: what it claims to have it may have lost (KIP-903). A fetch
-        counts once, and not after a later one.
+        A fetch of another leader epoch is refused (KIP-320), and one of an earlier incarnation: a
+        follower that restarted may have lost records (KIP-903). A fetch counts once, and not after
+        a later one.
         """
         self._must_lead()
         if request.epoch < self.epoch:
@@ -140,14 +140,16 @@ class Replica:
             raise errors.OvertakenFetch(request.replica, request.number, number)
 
     def answer_fetch(self, request: FetchRequest, limit: int) -> FetchResponse:
-        """Answer a follower with at most `limit` records, and learn how far it is."""
+        """Answer a follower with at most `limit` records, and note its log end offset."""
         leaves = self.hear_fetch(request)
         records = self.log.slice(request.end, limit) if leaves is None else ()
         answered = request.incarnation, request.number, self.epoch, request.end
         return FetchResponse(*answered, records, self.high_watermark, leaves)
 
     def hear_fetch(self, request: FetchRequest) -> EpochEnd | None:
-        """Learn how far a follower is; where its log leaves ours, if it does."""
+        """Note a follower's log end offset; return where its log diverges from ours, None if it
+        does not.
+        """
         self.check_fetch(request)
         follower, number = request.replica, (request.incarnation, request.number)
         leaves = self.diverging(request.end, request.last_epoch)
@@ -158,11 +160,12 @@ class Replica:
         return leaves
 
     def diverging(self, end: int, last_epoch: int) -> EpochEnd | None:
-        """Where a log that ends here with this epoch leaves ours (KIP-595), None for a prefix.
+        """The epoch and offset where a log with this end and last epoch diverges from ours
+        (KIP-595).
 
-        A log without epochs has nothing to compare: what it had is deleted, and was committed.
-        Where we cannot know, since the epoch is above ours or the end outside of our log, the
-        answer is OFFSET_OUT_OF_RANGE.
+        None for a prefix of ours. A log without epochs has nothing to compare: its records are
+        deleted, and were committed. If the epoch is above ours, or the end outside of our log, we
+        cannot know: the answer is OFFSET_OUT_OF_RANGE.
         """
         if last_epoch != UNDEFINED_EPOCH:
             ours = self.log.end_of(last_epoch)
@@ -181,7 +184,7 @@ class Replica:
     def isr_without(self, follower: int) -> AlterPartitionRequest:
         """The request to take a lagging follower out of the ISR.
 
-        Lagging is a matter of time (replica.lag.time.max.ms), which is not known here.
+        Lag is a matter of time (replica.lag.time.max.ms), which is not known here.
         """
         self._must_lead()
         self._must_be_settled()
@@ -194,9 +197,9 @@ class Replica:
     def isr_with(self, follower: int) -> AlterPartitionRequest:
         """The request to let a follower that caught up into the ISR.
 
-        Caught up means a fetch in this epoch that agreed with our log. The high watermark alone
-        would not do: after an election it may trail what the last leader committed, but that lies
-        below the start of our epoch (KAFKA-7128).
+        Caught up means a fetch in this epoch that agreed with our log. The high watermark alone is
+        not enough: after an election it may be below the last leader's. But records that the last
+        leader committed are below the start of our epoch (KAFKA-7128).
         """
         self._must_lead()
         self._must_be_settled()
@@ -208,7 +211,7 @@ class Replica:
         return self._request(self.isr | {follower})
 
     def shrink_isr(self, follower: int) -> AlterPartitionRequest:
-        """Ask the controller to take a follower out; until it answers nothing else is asked."""
+        """Ask the controller to take a follower out; no other request is sent until it answers."""
         self.pending = self.isr_without(follower)
         return self.pending
 
@@ -220,13 +223,13 @@ class Replica:
     def take_isr_answer(
         self, request: AlterPartitionRequest, response: AlterPartitionResponse
     ) -> None:
-        """The controller's answer to a request of ours.
+        """Take the controller's answer to a request of ours.
 
-        An ISR that it accepted is ours from now on. A replica that it finds ineligible leaves the
-        maximal ISR again. That is safe because a refusal raises the partition epoch, so that no
-        copy of the request can be accepted later, and because only the answer to what is pending
+        An accepted ISR is ours from now on. A replica that the controller finds ineligible leaves
+        the maximal ISR again. That is safe for two reasons. A refusal raises the partition epoch,
+        so no copy of the request can be accepted later. And only the answer to the pending request
         counts. Other errors settle nothing: the request may have been accepted before, and only
-        news of the partition can tell.
+        newer metadata shows that.
         """
         if not self.leads or request != self.pending:
             pending = self.pending and self.pending.partition_epoch
@@ -243,7 +246,7 @@ class Replica:
     # A follower
 
     def next_fetch(self) -> FetchRequest:
-        """What this follower would ask now, without asking it."""
+        """The next fetch of this follower, without sending it."""
         if not self.up or self.leader is None or self.leader == self.id:
             raise errors.NotFollower(self.id, self.epoch, self.leader)
         log = self.log
@@ -252,16 +255,16 @@ class Replica:
         return named(FetchRequest, said)
 
     def fetch_request(self) -> FetchRequest:
-        """Ask the leader for what comes next; what was asked before is given up."""
+        """Ask the leader for the next records; an earlier request is given up."""
         request = self.next_fetch()
         self.asked = self.awaited = request.number
         return request
 
     def take_answer(self, answer: FetchResponse) -> None:
-        """Append what came, or cut what the leader does not have.
+        """Append the records of an answer, or truncate where the logs diverge.
 
-        Only the answer to our newest request counts, and once. A second copy of an answer may say
-        "cut" when what it cuts has long been copied again, and is committed.
+        Only the answer to our newest request counts, and once. A second copy may ask to truncate
+        records that have long been fetched again, and are committed.
         """
         self._must_await(answer.incarnation, answer.number)
         self.awaited = 0
@@ -274,16 +277,17 @@ class Replica:
         self.high_watermark = min(answer.high_watermark, self.log.end)
 
     def restart_log(self, refused: FetchRequest, start: int, end: int) -> None:
-        """Begin the log anew where the leader's starts, if ours ends outside of it.
+        """Begin the log anew at the leader's log start offset, if ours ends outside of the leader's
+        log.
 
-        The leader refused this fetch of ours as out of range. Since then it has said that its log
-        ends at `end`, and then that it starts at `start`. Where ours ends before that, all it
-        lacks was deleted, and so was committed (KIP-107). Where ours ends behind the leader's, the
-        leader was elected uncleanly, and all of ours was deleted: of a log with epochs the leader
-        says where it leaves its own.
+        The leader refused this fetch of ours as out of range. Since then it has reported its log
+        end offset `end`, and then its log start offset `start`. If ours ends before `start`, the
+        records that we lack were deleted, and so were committed (KIP-107). If ours ends behind
+        `end`, the leader was elected uncleanly, and all our records were deleted: for a log with
+        epochs the leader answers where the logs diverge.
 
-        These are answers to our newest fetch like any other: a late one, or a second copy, may
-        speak of a log that has long grown behind the end of ours.
+        These are answers to our newest fetch like any other: a late one, or a second copy, may be
+        of a log that has long grown behind our end.
         """
         self._must_await(refused.incarnation, refused.number)
         if start <= self.log.end <= end:
@@ -291,10 +295,10 @@ class Replica:
         self.log.restart_at(start)
         self.high_watermark, self.awaited = start, 0
 
-    # Being told
+    # Metadata from the controller
 
     def told(self, decision: LeaderAndIsr) -> None:
-        """Obey a decision of the controller, if it is news."""
+        """Apply a decision of the controller, if it is newer."""
         if decision.leader != self.id:
             self.become_follower(decision)
         elif self.leads and decision.leader_epoch == self.epoch:
@@ -303,16 +307,16 @@ class Replica:
             self.become_leader(decision)
 
     def become_leader(self, decision: LeaderAndIsr) -> None:
-        """Lead, if told to by a newer epoch than our own.
+        """Become leader in a newer epoch than our own.
 
-        Newer even after a restart: our high watermark fell back to a checkpoint, and the start
-        of an epoch says nothing about records committed inside it. The high watermark stays
-        where it is; it may trail the one that the last leader reached, because a follower
-        learns of progress one fetch late. The log knows of the epoch from here on, before its
-        first record: whoever asks where an older epoch ended is told so.
+        The epoch must be newer even after a restart: our high watermark fell back to a checkpoint,
+        and the start of an epoch shows nothing about records committed inside it. The high
+        watermark does not move. It may be below the last leader's, because a follower learns of
+        progress one fetch late. The log knows the epoch from here on, before its first record, and
+        so can answer where older ones end.
 
-        What we knew of followers ends with every epoch, even if we led the one before: others may
-        have led in between, of whom we were not told.
+        All knowledge of followers ends with every epoch, even if we led the one before: others may
+        have led in between, without our knowledge.
         """
         if decision.leader != self.id:
             raise errors.NotItsRole(self.id, "lead", decision.leader_epoch, decision.leader)
@@ -322,7 +326,7 @@ class Replica:
         self.log.assign_epoch(decision.leader_epoch)
 
     def become_follower(self, decision: LeaderAndIsr) -> None:
-        """Follow, if told to by a newer epoch; after a restart also by our own.
+        """Follow the leader of a newer epoch; after a restart also that of our own.
 
         The first fetch decides where to truncate. Our own epoch entry is dropped if we wrote no
         record in it. It stays if the log is empty because everything was deleted: the leader then
@@ -338,10 +342,10 @@ class Replica:
             self.log.truncate_to(self.log.end)
 
     def adopt_isr(self, decision: LeaderAndIsr) -> None:
-        """The ISR of our own epoch has changed.
+        """Take a changed ISR of our own epoch.
 
-        Only a higher partition epoch settles a request that is pending: at the same one it may
-        still be accepted.
+        Only a higher partition epoch settles a pending request: at the same one it may still be
+        accepted.
         """
         self._must_lead()
         if decision.leader_epoch != self.epoch or decision.partition_epoch <= self.partition_epoch:
@@ -350,14 +354,14 @@ class Replica:
         self.pending = None
 
     def fail(self) -> None:
-        """The log cannot be used any more: no role is played until the next start (KIP-112)."""
+        """Give up any role until the next start, because the log has failed (KIP-112)."""
         self.up, self.leader = False, None
         self._forget(frozenset())
 
     def restart(self, checkpoint: int, kept: int) -> None:
-        """Come back with what the disk kept and the last checkpoint's high watermark.
+        """Come back with the records on disk and the high watermark of the last checkpoint.
 
-        A role only the controller gives, by a decision made after this.
+        Only a later decision of the controller gives it a role.
         """
         if not (0 <= checkpoint <= min(self.high_watermark, kept) and kept <= self.log.end):
             raise errors.ImpossibleRestart(checkpoint, kept, self.log.end, self.high_watermark)
@@ -375,7 +379,7 @@ class Replica:
         self._forget(isr)
 
     def _forget(self, isr: frozenset[int]) -> None:
-        """Begin anew with this ISR: nothing is known of followers, asked or awaited."""
+        """Begin anew with this ISR: nothing is known of followers, and no fetch is awaited."""
         self.isr, self.pending, self.awaited = isr, None, 0
         self.ends, self.seen, self.newest = {}, {}, {}
 

@@ -1,4 +1,4 @@
-"""What a replica refuses, guard by guard."""
+"""Refusals of a replica, one for each guard."""
 
 from attrs import frozen
 
@@ -18,7 +18,7 @@ class NotLeader(Refusal):
 
 @frozen
 class NotFollower(Refusal):
-    """The action is a follower's, and this replica follows nobody."""
+    """The action is a follower's, and this replica follows no leader."""
 
     kafka_error = "NOT_LEADER_OR_FOLLOWER"
     says = "replica {replica} follows nobody: the leader of epoch {epoch} is {leader}"
@@ -29,7 +29,7 @@ class NotFollower(Refusal):
 
 @frozen
 class UnknownLeaderEpoch(Refusal):
-    """The sender stands in a newer leader epoch, of which we were not told yet (KIP-320)."""
+    """The sender is in a newer leader epoch, whose metadata has not arrived here yet (KIP-320)."""
 
     kafka_error = "UNKNOWN_LEADER_EPOCH"
     says = "the request of {sender} is of leader epoch {asked}, and here it is still {here}"
@@ -40,7 +40,7 @@ class UnknownLeaderEpoch(Refusal):
 
 @frozen
 class OldDecision(Refusal):
-    """A decision of the controller that is not newer than the one that is obeyed already."""
+    """A decision of the controller that is not newer than the one in force here."""
 
     kafka_error = "STALE_CONTROLLER_EPOCH"
     says = (
@@ -56,7 +56,7 @@ class OldDecision(Refusal):
 
 @frozen
 class NotItsRole(Refusal):
-    """A replica is told to take a role that the decision gives to somebody else."""
+    """The decision gives this role to another broker."""
 
     kafka_error = "NOT_LEADER_OR_FOLLOWER"
     says = "replica {replica} is told to {role} in leader epoch {epoch}, which {leader} leads"
@@ -78,7 +78,7 @@ class NotEnoughReplicas(Refusal):
 
 @frozen
 class NothingToCommit(InvalidRequest):
-    """Somebody in the maximal ISR has no more than what is committed."""
+    """A member of the maximal ISR has no record above the high watermark."""
 
     says = "the least log end in {isr} is {least}, and the high watermark is {high_watermark}"
     isr: frozenset[int]
@@ -88,7 +88,7 @@ class NothingToCommit(InvalidRequest):
 
 @frozen
 class UndefinedEpoch(OffsetOutOfRange):
-    """A log tells no end of an epoch above its latest (KIP-320)."""
+    """A log knows no end of an epoch above its latest (KIP-320)."""
 
     says = "asked where epoch {epoch} ends, of a log whose latest epoch is {latest}"
     epoch: int
@@ -97,7 +97,7 @@ class UndefinedEpoch(OffsetOutOfRange):
 
 @frozen
 class OvertakenFetch(Refusal):
-    """This fetch was here already, or a later one: what it says is out of date."""
+    """This fetch, or a later one, was received before: it is out of date."""
 
     kafka_error = "INVALID_FETCH_SESSION_EPOCH"
     says = "fetch {number} of replica {replica} comes after its fetch {newest}"
@@ -108,7 +108,9 @@ class OvertakenFetch(Refusal):
 
 @frozen
 class AnswerNotAwaited(InvalidRequest):
-    """The answer to a request that was given up, answered before, or asked by who we were."""
+    """The answer to a request that was given up, answered before, or sent by an earlier
+    incarnation.
+    """
 
     says = (
         "replica {replica} waits in incarnation {incarnation} for the answer to fetch {awaited} "
@@ -133,7 +135,7 @@ class InsideLeadersLog(InvalidRequest):
 
 @frozen
 class ImpossibleRestart(InvalidRequest):
-    """A disk keeps a prefix of the log, and its checkpoint names a high watermark of the past."""
+    """A disk keeps a prefix of the log, and its checkpoint holds an earlier high watermark."""
 
     says = (
         "a restart with checkpoint {checkpoint} and {kept} records kept, "
@@ -147,7 +149,7 @@ class ImpossibleRestart(InvalidRequest):
 
 @frozen
 class LeaderStaysInIsr(InvalidRequest):
-    """A leader does not leave the ISR by a wish of its own."""
+    """A leader does not take itself out of the ISR."""
 
     says = "{leader} leads, and cannot leave the ISR"
     leader: int
@@ -155,7 +157,7 @@ class LeaderStaysInIsr(InvalidRequest):
 
 @frozen
 class NotInIsr(InvalidRequest):
-    """Who is not in the ISR cannot leave it."""
+    """Only a member of the ISR can leave it."""
 
     says = "replica {replica} is not in the ISR {isr}"
     replica: int
@@ -164,7 +166,7 @@ class NotInIsr(InvalidRequest):
 
 @frozen
 class AlreadyInIsr(InvalidRequest):
-    """Who is in the ISR cannot join it."""
+    """A member of the ISR cannot join it."""
 
     says = "replica {replica} is in the ISR {isr} already"
     replica: int
@@ -173,8 +175,9 @@ class AlreadyInIsr(InvalidRequest):
 
 @frozen
 class NotCaughtUp(InvalidRequest):
-    """A follower joins at the high watermark and at the start of the epoch, not before
-    (KAFKA-7128)."""
+    """A follower joins the ISR only once it has reached the high watermark and the start of the
+    epoch (KAFKA-7128).
+    """
 
     says = (
         "replica {replica} ends at {end}; the high watermark is {high_watermark}, "
@@ -205,7 +208,7 @@ class NoChangePending(InvalidRequest):
 
 @frozen
 class StaysPending(Refusal):
-    """The controller refused in a way that settles nothing: only newer metadata does."""
+    """The refusal of the controller settles nothing: only newer metadata does."""
 
     says = "the controller says {error}; the ISR {isr} stays pending"
     error: str

@@ -1,8 +1,8 @@
-"""What a replica needs of its log, and the convention by which every log answers for its epochs.
+"""The log interface of a replica, and the convention by which every log answers for its epochs.
 
 Two logs keep it: `refimpl.machines.log.Log`, a list in memory, and Kafka's files, by
-`refimpl.storage.replica.files`. docs/replica-log.md has the convention edge by edge, each
-beside the line of Kafka that decides it.
+`refimpl.storage.replica.files`. docs/replica-log.md has the convention edge by edge, each beside
+the line of Kafka that decides it.
 
 Spec: `log`, EndOf, EpochAtOrBelow, EpochStart in Truncation. KIP-101, KIP-279, KIP-320, KIP-595.
 """
@@ -22,7 +22,7 @@ Records: TypeAlias = Any
 
 
 class Origin(Enum):
-    """Who appends, and so how much a log checks: Kafka's AppendOrigin."""
+    """The origin of an append, which decides how much a log checks: Kafka's AppendOrigin."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -41,7 +41,7 @@ class Record:
 
 
 class Appended(NamedTuple):
-    """Where a producer's records went; of a repeated batch, where they went the first time.
+    """The offsets of a producer's records; of a repeated batch, those of the first time.
 
     `append_time_ms` is -1 where the producer stamped them.
     """
@@ -65,14 +65,14 @@ UNDEFINED = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
 class ReplicaLog(Protocol):
     """The log of one replica of one partition.
 
-    Epochs are Kafka's: from 0 on, -1 for none. An epoch is in the log from its first record on, at
-    the leader of this epoch already from the beginning of its reign; and until its last record, or
-    the assignment without one, is cut or deleted.
+    Epochs are Kafka's: from 0 on, -1 for none. An epoch is in the log from its first record on; at
+    its leader already from the moment of its assignment. It is there until its last record, or the
+    assignment without one, is truncated or deleted.
     """
 
     @property
     def start(self) -> int:
-        """The log start offset: of the first record that was not deleted."""
+        """The log start offset: that of the first record that was not deleted."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class ReplicaLog(Protocol):
 
     @property
     def records(self) -> Sequence[Record]:
-        """The records from `start` on, one per offset; for those who look, not to be served."""
+        """The records from `start` on, one per offset; for inspection, not for serving."""
         ...
 
     def append(
@@ -99,56 +99,57 @@ class ReplicaLog(Protocol):
     ) -> Appended:
         """Append a batch of a client or of a coordinator, as the leader of this epoch.
 
-        A batch that the log has already, from the same producer, changes nothing. One that is
-        missing others before it, or is of a producer epoch that has passed, is refused (KIP-98).
-        Only a coordinator appends control records, and of a transaction's marker the version says
-        whether its epoch must be a new one (KIP-1228).
+        A batch that the log has already, from the same producer, changes nothing. A batch with a
+        gap before it, or of a producer epoch that has passed, is refused (KIP-98). Only a
+        coordinator appends control records. The transaction version of a marker decides whether its
+        epoch must be a new one (KIP-1228).
         """
         ...
 
     def extend(self, records: Records) -> None:
-        """Append what a leader answered, with the epochs that it gave, as a follower.
+        """Append a leader's answer, with its epochs, as a follower.
 
         An epoch that was assigned at the end, and that no record bears, gives way.
         """
         ...
 
     def slice(self, start: int, limit: int, up_to: int | None = None) -> Records:
-        """Records from `start` on, below `up_to` or the end, and of them as many as the limit
-        allows, counted in records or in bytes; the first batch always, if the limit is not 0.
+        """Records from `start` on, below `up_to` or the end, as many as the limit allows.
 
-        Raises OffsetOutOfRange where `start` is outside of the log.
+        The limit counts records or bytes; the first batch is always there, if the limit is not 0.
+        Raises OffsetOutOfRange if `start` is outside of the log.
         """
         ...
 
     def assign_epoch(self, epoch: int) -> None:
-        """The reign of this replica in this epoch begins, at the log's end."""
+        """Begin this replica's leader epoch at the log end offset."""
         ...
 
     def end_of(self, epoch: int) -> EpochEnd:
-        """OffsetForLeaderEpoch: the largest epoch in the log that is not above this one, and where
-        it ends.
+        """OffsetForLeaderEpoch: the largest epoch in the log that is not above this one, and its
+        end offset.
 
-        Of the latest epoch that is the log's end. Below the first epoch the answer is the epoch
-        that was asked for, and where the first one starts: nothing is known of what was deleted.
-        Above the latest one, and of a log without epochs, it is UNDEFINED.
+        The end of the latest epoch is the log end offset. Below the first epoch the answer is the
+        epoch asked for, and the start of the first one: nothing is known of deleted records. Above
+        the latest epoch, and for a log without epochs, it is UNDEFINED.
         """
         ...
 
     def start_of(self, epoch: int) -> int:
-        """Where the records of this epoch, or of the next one in the log, start; else the end."""
+        """The start offset of this epoch, or of the next one in the log; else the log end
+        offset.
+        """
         ...
 
     def truncate_to(self, end: int) -> None:
-        """Cut the log to end here, or before it where a batch would be split.
+        """Truncate the log to this end offset, or before it if a batch would be split.
 
-        A log that is shorter keeps its records; epochs that start at the end or behind it go in
-        any case.
+        A shorter log keeps its records. Epochs that start at the end or behind it go in any case.
         """
         ...
 
     def advance_start(self, start: int) -> None:
-        """DeleteRecords (KIP-107): nothing before this offset is in the log any more.
+        """DeleteRecords (KIP-107): delete all records below this offset.
 
         The caller promises that it is not above the high watermark. The log never starts earlier
         again; the epoch that spans the new start begins there.
@@ -156,5 +157,5 @@ class ReplicaLog(Protocol):
         ...
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything, to go on at this offset: the leader's log starts behind our end."""
+        """Delete everything, and go on at this offset: the leader's log starts behind our end."""
         ...

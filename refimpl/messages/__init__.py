@@ -1,4 +1,4 @@
-"""What brokers, controllers, clients and operators say to each other, under Kafka's names.
+"""Messages between brokers, controllers, clients and operators, under Kafka's names.
 
-Requests, responses, timers, the metadata of a cluster, and what a node reports of its own steps.
+Requests, responses, timers, the metadata of a cluster, and a node's observations of its own steps.
 """

@@ -1,8 +1,8 @@
 """The metadata of a cluster: topics, partitions, brokers, configurations and quotas.
 
-The controller keeps it and tells brokers what changes; every broker keeps what it was told. What
-travels is a sequence of the named tuples below, each of which replaces what was known of its
-subject. Kafka calls the whole of it the metadata image.
+The controller keeps it and sends changes to brokers; every broker keeps its copy. An update is a
+sequence of the named tuples below, each of which replaces the earlier state of its subject. Kafka
+calls the whole the metadata image.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__sha
 
 
 class Endpoint(NamedTuple):
-    """Where a broker listens, and for whom."""
+    """A broker's listener and its address."""
 
     listener: str
     host: str
@@ -36,19 +36,22 @@ class Endpoint(NamedTuple):
 
 
 class ConfigResource(NamedTuple):
-    """What a configuration belongs to: a topic or a group by its name, a broker by its id in
-    digits."""
+    """The owner of a configuration: a topic or a group by its name, a broker by its id in
+    digits.
+    """
 
     type: str
     name: str
 
 
 QuotaEntity: TypeAlias = frozenset[tuple[str, str | None]]
-"""Whom a quota limits: pairs of a type (user, client-id, ip) and a name, None for the default."""
+"""The clients that a quota limits: pairs of a type (user, client-id, ip) and a name, None for the
+default.
+"""
 
 
 class BrokerRegistration(NamedTuple):
-    """A broker as the controller has it; one that is fenced serves nobody (KIP-631)."""
+    """A broker as the controller has it; a fenced one serves no clients (KIP-631)."""
 
     broker_id: int
     broker_epoch: int
@@ -61,20 +64,20 @@ class BrokerRegistration(NamedTuple):
 
 
 class BrokerUnregistered(NamedTuple):
-    """A broker is no part of the cluster any more."""
+    """A broker is not part of the cluster any more."""
 
     broker_id: int
 
 
 class TopicCreated(NamedTuple):
-    """A topic is there, with an id of 16 bytes that no other topic ever has (KIP-516)."""
+    """A topic exists, with an id of 16 bytes that no other topic ever has (KIP-516)."""
 
     name: str
     topic_id: bytes
 
 
 class TopicDeleted(NamedTuple):
-    """A topic is gone, with all of its partitions."""
+    """A topic is deleted, with all of its partitions."""
 
     name: str
     topic_id: bytes
@@ -84,7 +87,7 @@ class PartitionRegistration(NamedTuple):
     """A decision of the controller about one partition.
 
     `replicas` are in the order of preference; `adding` and `removing` are those of a reassignment
-    that is not over (KIP-455). `elr` are eligible leaders outside the ISR (KIP-966).
+    under way (KIP-455). `elr` are eligible leaders outside the ISR (KIP-966).
     """
 
     partition: TopicPartition
@@ -98,7 +101,7 @@ class PartitionRegistration(NamedTuple):
 
 
 class ConfigsAltered(NamedTuple):
-    """All that is configured of a resource, beyond defaults."""
+    """All settings of a resource that differ from the defaults."""
 
     resource: ConfigResource
     values: Mapping[str, str]
@@ -111,7 +114,7 @@ class QuotasAltered(NamedTuple):
     values: Mapping[str, float]
 
     def __repr__(self) -> str:
-        """The same in every process, whatever the order of the set."""
+        """The text with the entity sorted, so that it is the same in every process."""
         return f"QuotasAltered(entity={sorted(self.entity)}, values={self.values})"
 
 
@@ -134,8 +137,10 @@ Change: TypeAlias = (
 
 
 def newest(changes: Sequence[Change]) -> list[Change]:
-    """Changes without those of partitions that another one of the same partition follows: a broker
-    that was told both would have two roles in one step."""
+    """The changes, with only the last decision about each partition.
+
+    A broker that received two decisions would have two roles in one step.
+    """
     last: dict[object, Change] = {}
     for number, change in enumerate(changes):
         key = (
@@ -158,16 +163,16 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether Kafka itself writes to it."""
+        """True if Kafka itself writes to it."""
         return self.name in INTERNAL_TOPICS
 
 
 @define(eq=False)
 class ClusterMetadata:
-    """What is in force, as far as whoever keeps it was told.
+    """The metadata in force, as far as its owner has received it.
 
-    `metadata_version` counts the pieces of news; -1 before the first. `topic_names` are the topics
-    by their ids, `partitions` all of all topics.
+    `metadata_version` counts the updates; -1 before the first. `topic_names` are the topics by
+    their ids, `partitions` all of all topics.
     """
 
     cluster_id: str = ""
@@ -188,8 +193,9 @@ class ClusterMetadata:
     next_producer_id: int = 0
 
     def apply(self, change: Change) -> bool:
-        """Take a piece of news over, unless it is older than what is known, by broker epoch or
-        partition epoch; whether its subject is there."""
+        """Apply a change, unless it is older by broker epoch or partition epoch; True if its
+        subject exists.
+        """
         match change:
             case PartitionRegistration():
                 return self._apply_partition(change)
@@ -237,7 +243,7 @@ class ClusterMetadata:
         return True
 
     def changes(self) -> Iterator[Change]:
-        """Everything, as news for somebody who knows nothing."""
+        """All metadata, as changes for a broker that knows nothing."""
         yield ProducerIdsAllocated(self.next_producer_id)
         yield from self.brokers.values()
         for resource, values in self.configs.items():
@@ -249,7 +255,7 @@ class ClusterMetadata:
             yield from topic.partitions.values()
 
     def gone(self, everything: Sequence[Change]) -> list[Change]:
-        """What is known here and not in the news of everything: it is not there any more."""
+        """The changes that remove every subject that a full update does not have."""
         topics = {one.topic_id for one in everything if isinstance(one, TopicCreated)}
         brokers = {one.broker_id for one in everything if isinstance(one, BrokerRegistration)}
         resources = {one.resource for one in everything if isinstance(one, ConfigsAltered)}
@@ -262,14 +268,14 @@ class ClusterMetadata:
         ]
 
     def configs_of(self, broker: int, static: Configs) -> Configs:
-        """What holds at a broker: of its file, and what was changed since (KIP-226)."""
+        """A broker's configurations: those of its file, and the dynamic ones (KIP-226)."""
         return static.changed(
             dynamic=self.configs.get(ConfigResource(BROKER, str(broker)), {}),
             dynamic_default=self.configs.get(ConfigResource(BROKER, CLUSTER_DEFAULT), {}),
         )
 
     def topic_config(self, topic: str, key: str) -> str | None:
-        """A topic's configuration, or the cluster's default of it, where either is set."""
+        """A topic's configuration, or the cluster's default of it; None if neither is set."""
         for resource in (ConfigResource(TOPIC, topic), ConfigResource(BROKER, CLUSTER_DEFAULT)):
             value = self.configs.get(resource, {}).get(key)
             if value is not None:
@@ -278,7 +284,7 @@ class ClusterMetadata:
 
 
 def _put(into: dict[K, Mapping[str, V]], key: K, values: Mapping[str, V]) -> None:
-    """Keep what is configured of a subject; nothing, of one with nothing."""
+    """Keep the settings of a subject; remove the subject if it has none."""
     if values:
         into[key] = values
     else:

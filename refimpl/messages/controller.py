@@ -1,8 +1,8 @@
-"""What brokers, operators and the controller say to each other, under Kafka's names.
+"""Messages between brokers, operators and the controller, under Kafka's names.
 
-Named tuples, as in `refimpl.messages.broker`. An error is the name that Kafka's clients know, or
-None; the message beside it says what was wrong, for people. Whatever an operator asks of a broker,
-the broker forwards to the controller (KIP-590).
+Named tuples, as in `refimpl.messages.broker`. An error is Kafka's name of it, or None; the message
+beside it explains it to people. A broker forwards the requests of operators to the controller
+(KIP-590).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ CONTROLLER = 0
 """The node id under which the controller is reached."""
 
 DEFAULT = -1
-"""As a number of partitions or a replication factor: what the controller is configured with."""
+"""As a number of partitions or a replication factor: the controller's configured default."""
 
 PREFERRED, UNCLEAN = 0, 1
 """Election types (KIP-460)."""
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-"""What IncrementalAlterConfigs does with a value (KIP-339)."""
+"""The operations of IncrementalAlterConfigs on a value (KIP-339)."""
 
 
 # Brokers
@@ -32,8 +32,7 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 @frozen
 class BrokerAddress:
-    """Where a broker can be reached, in which rack it stands, and the ids of its log
-    directories."""
+    """A broker's address, its rack, and the ids of its log directories."""
 
     endpoints: tuple[Endpoint, ...] = ()
     rack: str | None = None
@@ -44,9 +43,9 @@ NO_ADDRESS = BrokerAddress()
 
 
 class BrokerRegistrationRequest(NamedTuple):
-    """A broker process has started (KIP-631).
+    """Register a broker process that has started (KIP-631).
 
-    `incarnation_id` grows with each start; `previous_broker_epoch` is that of the last process if
+    `incarnation_id` grows with each start. `previous_broker_epoch` is that of the last process if
     it ended in a controlled shutdown, else -1 (KIP-966). `log_dirs` are the ids of its log
     directories, of 16 bytes each (KIP-858).
     """
@@ -60,16 +59,16 @@ class BrokerRegistrationRequest(NamedTuple):
 
 
 class BrokerRegistrationResponse(NamedTuple):
-    """The broker epoch under which everything else is said."""
+    """The broker epoch of the process, for all its later requests."""
 
     error: str | None
     broker_epoch: int
 
 
 class BrokerHeartbeatRequest(NamedTuple):
-    """A broker lives, and knows the metadata of this controller epoch up to this version.
+    """A broker lives, and has the metadata of this controller epoch up to this version.
 
-    `offline` are the partitions of which its log has failed: what Kafka says by log directories
+    `offline` are the partitions whose log has failed on it. Kafka reports these by log directories
     (KIP-858), and on ZooKeeper by KAFKA_STORAGE_ERROR in answers to LeaderAndIsr (KIP-112).
     """
 
@@ -82,7 +81,7 @@ class BrokerHeartbeatRequest(NamedTuple):
 
 
 class BrokerHeartbeatResponse(NamedTuple):
-    """Whether the broker may end: it leads nothing any more."""
+    """The answer to a heartbeat; the broker may shut down once it leads no partition."""
 
     error: str | None
     should_shut_down: bool
@@ -103,16 +102,16 @@ class AlterPartitionRequest(NamedTuple):
 
 
 class AlterPartitionResponse(NamedTuple):
-    """What is in force now, and why that is not what was asked for, if it is not."""
+    """The partition state in force, and the reason of a refusal."""
 
     partition: TopicPartition
     outcome: machines.AlterPartitionResponse
 
 
 class UpdateMetadataRequest(NamedTuple):
-    """News of the metadata for the broker of this epoch: everything, or what changed last.
+    """A metadata update for the broker of this epoch: everything, or the last changes.
 
-    Stands for the LeaderAndIsr, StopReplica and UpdateMetadata requests of Kafka up to 3.9.
+    It replaces the LeaderAndIsr, StopReplica and UpdateMetadata requests of Kafka up to 3.9.
     """
 
     broker_epoch: int
@@ -125,14 +124,14 @@ class UpdateMetadataRequest(NamedTuple):
 
 
 class AllocateProducerIdsRequest(NamedTuple):
-    """A broker needs producer ids (KIP-730)."""
+    """Ask for a block of producer ids (KIP-730)."""
 
     broker_id: int
     broker_epoch: int
 
 
 class AllocateProducerIdsResponse(NamedTuple):
-    """A block of ids that nobody else gets."""
+    """A block of ids that no other broker gets."""
 
     error: str | None
     first_producer_id: int = -1
@@ -140,8 +139,7 @@ class AllocateProducerIdsResponse(NamedTuple):
 
 
 class InitProducerIdRequest(NamedTuple):
-    """An idempotent producer wants an id, or a newer epoch of the one that it has (KIP-98,
-    KIP-360)."""
+    """Ask for a producer id, or for a newer epoch of the present one (KIP-98, KIP-360)."""
 
     producer_id: int = -1
     producer_epoch: int = -1
@@ -185,9 +183,9 @@ class Mutator(NamedTuple):
 
 
 class CreatableTopic(NamedTuple):
-    """A topic to be made: by numbers, or by `assignments` of replicas to partitions.
+    """A topic to be created: by numbers, or by `assignments` of replicas to partitions.
 
-    A configuration of None is refused, as Kafka does.
+    A configuration of None is refused, as in Kafka.
     """
 
     name: str
@@ -198,7 +196,7 @@ class CreatableTopic(NamedTuple):
 
 
 class CreateTopicsRequest(NamedTuple):
-    """Make topics (KIP-4)."""
+    """Create topics (KIP-4)."""
 
     topics: Sequence[CreatableTopic]
     validate_only: bool = False
@@ -207,7 +205,7 @@ class CreateTopicsRequest(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What became of one topic; of one that was not made, an error and a message."""
+    """The result for one topic; an error and a message if it was not created."""
 
     name: str
     error: str | None
@@ -219,7 +217,7 @@ class CreatedTopic(NamedTuple):
 
 
 class CreateTopicsResponse(NamedTuple):
-    """What became of each topic, in the order in which they were asked for."""
+    """The result for each topic, in the order of the request."""
 
     topics: Sequence[CreatedTopic]
     throttle_ms: int = 0
@@ -235,7 +233,7 @@ class DeleteTopicsRequest(NamedTuple):
 
 
 class DeletedTopic(NamedTuple):
-    """What became of one topic; its name or its id may not be known."""
+    """The result for one topic; its name or its id may not be known."""
 
     name: str | None
     topic_id: bytes
@@ -244,14 +242,16 @@ class DeletedTopic(NamedTuple):
 
 
 class DeleteTopicsResponse(NamedTuple):
-    """What became of each topic."""
+    """The result for each topic."""
 
     topics: Sequence[DeletedTopic]
     throttle_ms: int = 0
 
 
 class NewPartitions(NamedTuple):
-    """How many partitions a topic shall have in all; where the new ones are, if that is said."""
+    """The total number of partitions that a topic shall have; the assignments of new ones, if
+    given.
+    """
 
     name: str
     total_count: int
@@ -268,7 +268,7 @@ class CreatePartitionsRequest(NamedTuple):
 
 
 class TopicResult(NamedTuple):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str
     error: str | None
@@ -276,7 +276,7 @@ class TopicResult(NamedTuple):
 
 
 class CreatePartitionsResponse(NamedTuple):
-    """What became of each topic."""
+    """The result for each topic."""
 
     topics: Sequence[TopicResult]
     throttle_ms: int = 0
@@ -294,7 +294,7 @@ class ElectLeadersRequest(NamedTuple):
 
 
 class PartitionResult(NamedTuple):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition: TopicPartition
     error: str | None
@@ -302,7 +302,9 @@ class PartitionResult(NamedTuple):
 
 
 class ElectLeadersResponse(NamedTuple):
-    """What became of each partition; of all, only of those that needed an election."""
+    """The result for each partition; for a request for all, only of those that needed an
+    election.
+    """
 
     partitions: Sequence[PartitionResult]
     error: str | None = None
@@ -310,14 +312,14 @@ class ElectLeadersResponse(NamedTuple):
 
 
 class ReassignablePartition(NamedTuple):
-    """Where a partition shall be; None takes a reassignment under way back (KIP-455)."""
+    """The target replicas of a partition; None cancels a reassignment under way (KIP-455)."""
 
     partition: TopicPartition
     replicas: Sequence[int] | None
 
 
 class AlterPartitionReassignmentsRequest(NamedTuple):
-    """Move replicas."""
+    """Begin or cancel reassignments (KIP-455)."""
 
     partitions: Sequence[ReassignablePartition]
     allow_replication_factor_change: bool = True
@@ -325,7 +327,7 @@ class AlterPartitionReassignmentsRequest(NamedTuple):
 
 
 class AlterPartitionReassignmentsResponse(NamedTuple):
-    """What became of each partition."""
+    """The result for each partition."""
 
     partitions: Sequence[PartitionResult]
     error: str | None = None
@@ -333,14 +335,14 @@ class AlterPartitionReassignmentsResponse(NamedTuple):
 
 
 class ListPartitionReassignmentsRequest(NamedTuple):
-    """Which reassignments of these partitions, or of all, are under way?"""
+    """List the reassignments under way, of these partitions or of all."""
 
     partitions: Sequence[TopicPartition] | None = None
     timeout_ms: int = 60_000
 
 
 class OngoingReassignment(NamedTuple):
-    """A reassignment that is not over."""
+    """A reassignment under way."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
@@ -349,7 +351,7 @@ class OngoingReassignment(NamedTuple):
 
 
 class ListPartitionReassignmentsResponse(NamedTuple):
-    """All that are under way, of those that were asked for."""
+    """The reassignments under way among those asked for."""
 
     partitions: Sequence[OngoingReassignment]
     error: str | None = None
@@ -360,7 +362,7 @@ class ListPartitionReassignmentsResponse(NamedTuple):
 
 
 class ConfigAlteration(NamedTuple):
-    """What is done with one configuration: SET, DELETE, APPEND or SUBTRACT."""
+    """A change of one configuration: SET, DELETE, APPEND or SUBTRACT."""
 
     name: str
     operation: int
@@ -382,7 +384,7 @@ class AlterConfigsRequest(NamedTuple):
 
 
 class ResourceResult(NamedTuple):
-    """What became of one resource."""
+    """The result for one resource."""
 
     resource: ConfigResource
     error: str | None
@@ -390,7 +392,7 @@ class ResourceResult(NamedTuple):
 
 
 class AlterConfigsResponse(NamedTuple):
-    """What became of each resource."""
+    """The result for each resource."""
 
     resources: Sequence[ResourceResult]
 
@@ -398,7 +400,7 @@ class AlterConfigsResponse(NamedTuple):
 class QuotaAlteration(NamedTuple):
     """Quotas of one entity, each with its new value, or None to remove it.
 
-    Pairs, because a client may name a type of entity or a key twice, which is refused.
+    They are pairs, because a client may name a type of entity or a key twice, which is refused.
     """
 
     entity: Sequence[tuple[str, str | None]]
@@ -413,7 +415,7 @@ class AlterClientQuotasRequest(NamedTuple):
 
 
 class QuotaResult(NamedTuple):
-    """What became of one entity."""
+    """The result for one entity."""
 
     entity: Sequence[tuple[str, str | None]]
     error: str | None
@@ -421,13 +423,13 @@ class QuotaResult(NamedTuple):
 
 
 class AlterClientQuotasResponse(NamedTuple):
-    """What became of each entity."""
+    """The result for each entity."""
 
     entities: Sequence[QuotaResult]
 
 
 class ControlResponse(NamedTuple):
-    """The answer where nothing but an error can be said."""
+    """The answer with nothing but an error, or none."""
 
     error: str | None
     message: str | None = None
@@ -445,4 +447,4 @@ AdminRequest: TypeAlias = (
     | AlterClientQuotasRequest
     | UnregisterBrokerRequest
 )
-"""What an operator asks, and a broker forwards."""
+"""The requests of operators, which a broker forwards."""

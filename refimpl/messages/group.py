@@ -1,8 +1,8 @@
-"""What members of groups ask of their coordinator: requests and responses under Kafka's names.
+"""Messages between members of groups and their coordinator, under Kafka's names.
 
 Named tuples, as in `refimpl.messages.broker`. Every request but FindCoordinator and ListGroups is
-about one group, by whose id it finds its coordinator; a Kafka request about several groups is
-several of these. An error is the name that Kafka's clients know, or None.
+about one group, whose id decides its coordinator. A Kafka request about several groups becomes
+several of these. An error is Kafka's name of it, or None.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ CLASSIC, CONSUMER = "classic", "consumer"
 """Types of groups (KIP-848), as ListGroups names them."""
 
 UNKNOWN_GENERATION = -1
-"""The generation or member epoch of who is no member."""
+"""The generation or member epoch of a client that is no member."""
 
 
 # Finding
 
 
 class FindCoordinatorRequest(NamedTuple):
-    """Who is the coordinator of these groups, or of these transactional ids (KIP-699)?"""
+    """Find the coordinators of these groups, or of these transactional ids (KIP-699)."""
 
     key_type: int
     keys: Sequence[str]
@@ -50,11 +50,11 @@ class FindCoordinatorResponse(NamedTuple):
 
 
 class JoinGroupRequest(NamedTuple):
-    """Be a member of the next generation.
+    """Join the next generation.
 
-    `protocols` are the assignors that the member supports, its favourite first, each with what the
-    member says to it. `requires_known_member_id` (KIP-394, version 4) and `can_skip_assignment`
-    (KIP-814, version 9) are what the client understands.
+    `protocols` are the assignors that the member supports, its favourite first, each with the
+    member's metadata. `requires_known_member_id` (KIP-394, version 4) and `can_skip_assignment`
+    (KIP-814, version 9) are abilities of the client.
     """
 
     group_id: str
@@ -72,7 +72,7 @@ class JoinGroupRequest(NamedTuple):
 
 
 class JoinGroupMember(NamedTuple):
-    """A member, as the leader is told of it."""
+    """A member, as the leader receives it."""
 
     member_id: str
     group_instance_id: str | None
@@ -93,7 +93,7 @@ class JoinGroupResponse(NamedTuple):
 
 
 class SyncGroupRequest(NamedTuple):
-    """Tell me what I am assigned; the leader says it of everybody: pairs of member id and bytes."""
+    """Ask for the assignment; the leader's carries all of them: pairs of member id and bytes."""
 
     group_id: str
     generation_id: int
@@ -123,13 +123,13 @@ class HeartbeatRequest(NamedTuple):
 
 
 class HeartbeatResponse(NamedTuple):
-    """Whether it is still a member, and of this generation."""
+    """The answer to a heartbeat; an error if the member has to rejoin."""
 
     error: str | None
 
 
 class LeavingMember(NamedTuple):
-    """Who leaves; a static member that an operator removes is named by its instance id alone."""
+    """A member that leaves; an operator names a static member by its instance id alone."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -144,7 +144,7 @@ class LeaveGroupRequest(NamedTuple):
 
 
 class LeftMember(NamedTuple):
-    """What became of one who wanted to leave."""
+    """The result for one leaving member."""
 
     member_id: str
     group_instance_id: str | None
@@ -152,7 +152,7 @@ class LeftMember(NamedTuple):
 
 
 class LeaveGroupResponse(NamedTuple):
-    """What became of each."""
+    """The result for each leaving member."""
 
     error: str | None
     members: Sequence[LeftMember] = ()
@@ -171,8 +171,8 @@ class TopicIdPartitions(NamedTuple):
 class ConsumerGroupHeartbeatRequest(NamedTuple):
     """A member joins (epoch 0), lives (above), leaves (-1), or leaves for a while (-2).
 
-    None is "as I said before". `may_lack_member_id` is what version 0 knows: the coordinator makes
-    the id of who joins without one (KIP-1082).
+    None means unchanged. `may_lack_member_id` is set for version 0: the coordinator then generates
+    the id of a client that joins without one (KIP-1082).
     """
 
     group_id: str
@@ -191,7 +191,7 @@ class ConsumerGroupHeartbeatRequest(NamedTuple):
 
 
 class ConsumerGroupHeartbeatResponse(NamedTuple):
-    """The member's epoch, and its assignment where there is news of it."""
+    """The member's epoch, and its assignment if it has changed."""
 
     error: str | None
     error_message: str | None = None
@@ -202,7 +202,7 @@ class ConsumerGroupHeartbeatResponse(NamedTuple):
 
 
 class ConsumerGroupDescribeRequest(NamedTuple):
-    """What is a consumer group doing (KIP-848)?"""
+    """Describe a consumer group (KIP-848)."""
 
     group_id: str
 
@@ -216,8 +216,10 @@ class NamedTopicPartitions(NamedTuple):
 
 
 class DescribedConsumerMember(NamedTuple):
-    """A member: what it said, what it owns and what it shall own. `member_type` is -1 for unknown,
-    0 for classic, 1 for consumer (KIP-1099)."""
+    """A member: its metadata, its current assignment and its target.
+
+    `member_type` is -1 for unknown, 0 for classic, 1 for consumer (KIP-1099).
+    """
 
     member_id: str
     instance_id: str | None
@@ -249,7 +251,7 @@ class ConsumerGroupDescribeResponse(NamedTuple):
 
 
 class CommittedPartition(NamedTuple):
-    """What is committed of one partition: the next offset to read.
+    """The committed offset of one partition: the next offset to read.
 
     `commit_timestamp` is of version 1, -1 elsewhere.
     """
@@ -262,11 +264,11 @@ class CommittedPartition(NamedTuple):
 
 
 class OffsetCommitRequest(NamedTuple):
-    """Remember where the group goes on reading.
+    """Commit the group's next offsets.
 
-    `generation_id` is a member epoch in consumer groups, and -1 for who is no member.
-    `retention_ms` is of versions 2 to 4, -1 elsewhere. `knows_member_epochs` is whether the client
-    can be told of them (version 9).
+    `generation_id` is a member epoch in consumer groups, and -1 for a client that is no member.
+    `retention_ms` is of versions 2 to 4, -1 elsewhere. `knows_member_epochs` is true if the client
+    knows member epochs (version 9).
     """
 
     group_id: str
@@ -279,16 +281,16 @@ class OffsetCommitRequest(NamedTuple):
 
 
 class OffsetCommitResponse(NamedTuple):
-    """What became of each partition's commit."""
+    """The result for each partition."""
 
     partitions: Sequence[tuple[TopicPartition, str | None]]
 
 
 class OffsetFetchRequest(NamedTuple):
-    """Where does the group go on reading? None asks for all that is committed.
+    """Ask for the group's committed offsets; None asks for all of them.
 
-    With `require_stable` what is under way is waited for (KIP-447). Member id and epoch are those
-    of version 9.
+    With `require_stable` the answer waits for offsets that are not committed yet (KIP-447). Member
+    id and epoch are those of version 9.
     """
 
     group_id: str
@@ -318,14 +320,14 @@ class OffsetFetchResponse(NamedTuple):
 
 
 class OffsetDeleteRequest(NamedTuple):
-    """Forget the group's offsets of these partitions (KIP-496)."""
+    """Delete the group's offsets of these partitions (KIP-496)."""
 
     group_id: str
     partitions: Sequence[TopicPartition]
 
 
 class OffsetDeleteResponse(NamedTuple):
-    """What became of each partition."""
+    """The result for each partition."""
 
     error: str | None
     partitions: Sequence[tuple[TopicPartition, str | None]] = ()
@@ -335,15 +337,16 @@ class OffsetDeleteResponse(NamedTuple):
 
 
 class ListGroupsRequest(NamedTuple):
-    """Which groups does this broker coordinate, in these states (KIP-518) and of these types
-    (KIP-848)? None for all."""
+    """List this broker's groups, in these states (KIP-518) and of these types (KIP-848); empty for
+    all.
+    """
 
     states: Sequence[str] = ()
     types: Sequence[str] = ()
 
 
 class ListedGroup(NamedTuple):
-    """A group."""
+    """A group in the answer to ListGroups."""
 
     group_id: str
     protocol_type: str
@@ -352,14 +355,14 @@ class ListedGroup(NamedTuple):
 
 
 class ListGroupsResponse(NamedTuple):
-    """The groups that are here."""
+    """The groups that this broker coordinates."""
 
     error: str | None
     groups: Sequence[ListedGroup] = ()
 
 
 class DescribeGroupRequest(NamedTuple):
-    """What is a classic group doing? One group of a DescribeGroups request."""
+    """Describe a classic group: one group of a DescribeGroups request."""
 
     group_id: str
 
@@ -376,7 +379,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribeGroupResponse(NamedTuple):
-    """One classic group; one that is not there is Dead."""
+    """One classic group; a missing one is Dead."""
 
     group_id: str
     error: str | None
@@ -388,13 +391,13 @@ class DescribeGroupResponse(NamedTuple):
 
 
 class DeleteGroupRequest(NamedTuple):
-    """Forget a group that has no members; one group of a DeleteGroups request."""
+    """Delete a group without members; one group of a DeleteGroups request."""
 
     group_id: str
 
 
 class DeleteGroupResponse(NamedTuple):
-    """What became of it."""
+    """The result of deleting the group."""
 
     group_id: str
     error: str | None
@@ -438,7 +441,9 @@ NEED_A_NAME = (
     *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
     *(OffsetDeleteRequest, ConsumerGroupDescribeRequest),
 )
-"""Requests that the group without a name is refused; a consumer group's members are told more."""
+"""Requests that are refused if the group's name is empty; ConsumerGroupHeartbeat explains it
+better.
+"""
 
 REQUESTS: Mapping[type, str] = {
     kind: kind.__name__.removesuffix("Request")
@@ -449,4 +454,4 @@ REQUESTS: Mapping[type, str] = {
         *(DescribeGroupRequest, DeleteGroupRequest),
     )
 }
-"""The requests about one group, which its coordinator answers, and their names."""
+"""The names of the requests about one group, which its coordinator answers."""

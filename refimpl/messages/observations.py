@@ -1,8 +1,8 @@
-"""What a node says about its own steps, for whoever watches: named after the specs' actions.
+"""A node's observations of its own steps, named after the specs' actions.
 
-Each follows the change that it names. A watcher may look at the machines as well: within one input
-no variable of a partition's spec changes twice, but for the log and the high watermark, which a
-coordinator of groups may move several times.
+Each follows the change that it names. An observer may read the machines as well: within one input
+no variable of a partition's spec changes twice, except for the log and the high watermark. A
+coordinator of groups may move these several times.
 """
 
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ class HighWatermarkAdvanced(NamedTuple):
 
 
 class FetchHeard(NamedTuple):
-    """A leader heard where a follower's log ends; before, it had heard of incarnation `known`."""
+    """A leader took note of a follower's log end; before, it knew incarnation `known`."""
 
     partition: TopicPartition
     request: FetchRequest
@@ -43,14 +43,14 @@ class FetchHeard(NamedTuple):
 
 
 class FetchAnswered(NamedTuple):
-    """The leader answered a fetch that it had heard."""
+    """The leader answered a fetch that it had taken note of."""
 
     partition: TopicPartition
     request: FetchRequest
 
 
 class AnswerTaken(NamedTuple):
-    """A follower appended, or cut its log; before, it ended at `end`."""
+    """A follower appended, or truncated its log; before, it ended at `end`."""
 
     partition: TopicPartition
     number: int
@@ -89,7 +89,7 @@ class IsrAltered(NamedTuple):
 
 
 class IsrAsked(NamedTuple):
-    """A leader put a change of the ISR to the controller; again, if no answer came."""
+    """A leader sent a change of the ISR to the controller, or repeated it without an answer."""
 
     partition: TopicPartition
     change: AlterPartitionRequest
@@ -112,7 +112,7 @@ class IsrAnswerTaken(NamedTuple):
 
 
 class IsrAdopted(NamedTuple):
-    """A leader learned by the metadata what the ISR of its own epoch is."""
+    """A leader learned its own epoch's ISR from the metadata."""
 
     partition: TopicPartition
 
@@ -132,7 +132,7 @@ class WentOffline(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """A leader told a producer that its batch is at this offset."""
+    """A leader acknowledged a producer's batch at this offset."""
 
     partition: TopicPartition
     acks: int
@@ -141,7 +141,7 @@ class Acknowledged(NamedTuple):
 
 
 class RecordsRead(NamedTuple):
-    """A replica gave a consumer these records, from this offset on."""
+    """A replica returned these records, from this offset on, to a consumer."""
 
     partition: TopicPartition
     offset: int
@@ -149,20 +149,20 @@ class RecordsRead(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A node refused what it was asked, or was refused: `what` and Kafka's name of the error."""
+    """A refusal by a node, or of its own request: the action, and Kafka's name of the error."""
 
     what: str
     error: str
 
 
 class Ignored(NamedTuple):
-    """A message that means nothing any more."""
+    """A message that was ignored, because it is out of date."""
 
     what: str
 
 
 class Registered(NamedTuple):
-    """The controller took a process's registration; it has this broker epoch from now on."""
+    """The controller registered a process, which has this broker epoch from now on."""
 
     broker: int
     incarnation_id: int
@@ -170,7 +170,7 @@ class Registered(NamedTuple):
 
 
 class BrokerEpochTaken(NamedTuple):
-    """A process learned its broker epoch: its first, or another one since a session has ended."""
+    """A process learned its broker epoch: its first, or another one after its session ended."""
 
     broker: int
     incarnation_id: int
@@ -178,8 +178,9 @@ class BrokerEpochTaken(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The controller made a decision about a partition: the spec's action and its parameters, and
-    what is in force by it."""
+    """A decision of the controller about a partition: the spec's action, its parameters, and the
+    state after it.
+    """
 
     partition: TopicPartition
     action: str
@@ -206,19 +207,19 @@ class ControllerFenced(NamedTuple):
 
 
 class Deciding(NamedTuple):
-    """What will be so once the store has applied this operation."""
+    """The decisions that hold once the store has applied this operation."""
 
     operation: object
     decided: tuple[Any, ...]
 
 
 class SessionEnded(NamedTuple):
-    """The controller has not heard of a broker for too long."""
+    """A broker's session at the controller timed out."""
 
     broker: int
 
 
 class SessionResumed(NamedTuple):
-    """The controller heard again of a broker that it had given up."""
+    """A broker whose session had ended sent the controller a heartbeat again."""
 
     broker: int

@@ -1,8 +1,8 @@
 """The client's end of an embedded store: one session after another, over connections that break.
 
-It is deterministic and knows no clock: whoever hosts it carries its frames, in order for each
-connection, and wakes it at the times it asks for. What a node hears through it is the contract's
-`Output`, as from any store.
+It is deterministic and knows no clock: the host carries its frames, in order for each connection,
+and wakes it at the times it asks for. A node receives the contract's `Output` from it, as from any
+store.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from refimpl.metadata.errors import ConnectionLoss, SessionExpired, StoreError
 
 @frozen
 class Wake:
-    """As an output: call `wake` at this time, in ms; an earlier one is void by that."""
+    """As an output: call `wake` at this time, in ms; it replaces an earlier one."""
 
     at_ms: int
 
@@ -37,9 +37,9 @@ ClientOutput: TypeAlias = Output | Frame | Wake
 class StoreClient:
     """A session, kept alive by pings, and opened anew when it is over.
 
-    After two thirds of the time-out without a word the connection is given up, as ZooKeeper's
-    clients do. That the session is over only the store can say: one that was down gives every
-    session its whole time again when it is back, so a session may outlive any silence.
+    After two thirds of the timeout without a frame the connection is given up, as ZooKeeper's
+    clients do. Only the store can end the session. A store that was down gives every session its
+    whole timeout again, so a session may outlive any silence.
     """
 
     client: int
@@ -65,7 +65,7 @@ class StoreClient:
         return self._done(now)
 
     def send(self, now: int, request: Request) -> Sequence[ClientOutput]:
-        """Ask for an operation; without a connection it is answered at once."""
+        """Send an operation; without a connection it fails at once."""
         if self.connected and not self.closing:
             self._pending.append(request.number)
             self._frame(now, request)
@@ -74,14 +74,14 @@ class StoreClient:
         return self._done(now)
 
     def close(self, now: int) -> Sequence[ClientOutput]:
-        """End the session; `Expired` says that it is over, and no other one follows."""
+        """End the session; `Expired` follows, and no other session is opened."""
         self.closing = True
         if self.connected:
             self._frame(now, Close())
         return self._done(now)
 
     def receive(self, now: int, frame: Frame) -> Sequence[ClientOutput]:
-        """Take a frame of the store; one of an earlier connection, or a second copy, is void."""
+        """Take a frame of the store; one of an earlier connection, or a second copy, is ignored."""
         if frame.connection == self.connection and not self._given_up:
             if isinstance(frame.body, Disconnected) or frame.number > self._next:
                 self._lose(now)
@@ -94,7 +94,7 @@ class StoreClient:
         return self._done(now)
 
     def wake(self, now: int) -> Sequence[ClientOutput]:
-        """See to what the time asks for."""
+        """Do the work that is due: give up a silent connection, ping, or connect again."""
         silence = now - self._heard_at
         if self.connected and silence >= self.timeout_ms * 2 // 3:
             self._lose(now)
@@ -127,18 +127,19 @@ class StoreClient:
             case Expired():
                 self._end()
             case _:
-                pass  # a ping, and it was heard
+                pass  # a ping, and it was received
 
     def _open(self, now: int) -> None:
-        """Try a connection; whatever the last one still brings is void by that."""
+        """Open a connection; later frames of the last one are ignored."""
         self._connection += 1
         self._given_up = False
         self._sent, self._next, self._tried_at = 0, 1, now
         self._frame(now, Connect(self.session_id, self.timeout_ms))
 
     def _lose(self, now: int) -> None:
-        """The connection is no more: what was under way has an unknown outcome, and what it still
-        brings is void."""
+        """Give up the connection: operations under way have an unknown outcome, later frames are
+        ignored.
+        """
         self._given_up = True
         was_connected, self.connected = self.connected, False
         self._fail(ConnectionLoss())
@@ -148,7 +149,7 @@ class StoreClient:
             self._tried_at = now - self._patience
 
     def _end(self) -> None:
-        """The session is over."""
+        """End the session."""
         if self.session_id:
             self._fail(SessionExpired(self.session_id))
             self.session_id, self.connected, self._suspended = 0, False, False
@@ -164,7 +165,7 @@ class StoreClient:
         self._outputs.append(Frame(self.connection, self._sent, body))
 
     def _done(self, now: int) -> Sequence[ClientOutput]:
-        """What goes out, with the next wake last."""
+        """The outputs so far, with the next wake last."""
         if self.connected:
             until = min(
                 self._spoke_at + self.timeout_ms // 3, self._heard_at + self.timeout_ms * 2 // 3

@@ -1,23 +1,23 @@
-"""What the controller asks of a metadata store: ZooKeeper's contract, as messages without I/O.
+"""The contract of a metadata store: ZooKeeper's, as messages without I/O.
 
 A store is a tree of znodes. A session sends it `Request`s and receives `Response`s, `WatchEvent`s
 and the changes of its own state. The laws, each with its formula, are in docs/metadata-store.md;
-`tests/refimpl/metadata/law_book.py` holds every store to them. In short:
+`tests/refimpl/metadata/law_book.py` tests every store against them. In short:
 
 - *Order.* Writes are totally ordered by zxid. Operations of one session take effect in the order
-  sent, and it hears answers and events in the order of zxids: an event comes before any answer
+  sent, and it receives answers and events in the order of zxids: an event comes before any answer
   that shows the change, and a session never sees a state older than one it has seen.
 - *Condition.* `SetData`, `Delete` and `Check` with a version hold only at that version. A version
-  grows by one with each write, and restarts at 0 when the path is created anew: who compares over
+  grows by one with each write, and restarts at 0 when the path is created anew: a comparison across
   a deletion compares `czxid`, too.
 - *Atomicity.* A `Multi` is applied as a whole, under one zxid, or not at all.
 - *Sessions.* When a session ends, its ephemeral znodes are deleted in one transaction. The store
-  ends it after `timeout_ms` of silence, whether its owner notices or not.
-- *Watches.* A watch says that something changed at least once since it was armed, and is gone by
+  ends it after `timeout_ms` of silence, even if its owner does not notice.
+- *Watches.* A watch reports that something changed at least once since it was armed, and is gone by
   that. It may be late. Reading and arming are one operation, so nothing is missed between them.
   `Exists` arms on absent znodes as well; a read that is refused arms nothing.
-- *Connection.* `Suspended` disarms all watches and answers whatever was under way with
-  `ConnectionLoss`: each of these operations was applied or not, and those applied are a prefix.
+- *Connection.* `Suspended` disarms all watches and answers all operations under way with
+  `ConnectionLoss`: each of them was applied or not, and those applied are a prefix.
 
 Not promised: that a read is as fresh as another session's write (`Sync` first), or that the owner
 of a session knows that it is over.
@@ -37,16 +37,18 @@ ANY_VERSION = -1
 """The version of an operation that is not conditional."""
 
 MAX_DATA_BYTES = 1_000_000
-"""Of all data in one operation; ZooKeeper drops the connection at 1,048,575 bytes a request."""
+"""The limit of all data in one operation; ZooKeeper drops the connection at 1,048,575 bytes a
+request.
+"""
 
 
 @frozen
 class Stat:
-    """What a store knows of a znode besides its data.
+    """A znode's metadata besides its data.
 
     `czxid`, `mzxid` and `pzxid` are the zxids of its creation, of the last write of its data and of
-    the last creation or deletion of a child; `version` counts writes of its data, `cversion`
-    creations and deletions of children; `ephemeral_owner` is a session id, or 0.
+    the last creation or deletion of a child. `version` counts writes of its data, `cversion`
+    creations and deletions of children. `ephemeral_owner` is a session id, or 0.
     """
 
     czxid: int
@@ -64,10 +66,10 @@ class Stat:
 
 @frozen
 class Create:
-    """Make a znode; answered with `Created`.
+    """Create a znode; answered with `Created`.
 
-    A sequential one has its path completed by ten digits: how many children its parent has ever
-    had created. Raises NoNode, NodeExists, NoChildrenForEphemerals.
+    The path of a sequential one is completed by ten digits: the number of children ever created
+    under its parent. Raises NoNode, NodeExists, NoChildrenForEphemerals.
     """
 
     path: str
@@ -78,7 +80,7 @@ class Create:
 
 @frozen
 class Delete:
-    """Remove a znode; answered with `Done`. Raises NoNode, BadVersion, NotEmpty."""
+    """Delete a znode; answered with `Done`. Raises NoNode, BadVersion, NotEmpty."""
 
     path: str
     version: int = ANY_VERSION
@@ -124,7 +126,7 @@ class GetData:
 
 @frozen
 class Exists:
-    """Whether a znode exists, and arm a data watch in either case; answered with `Existence`."""
+    """Read if a znode exists, and arm a data watch in either case; answered with `Existence`."""
 
     path: str
     watch: bool = False
@@ -143,7 +145,7 @@ class GetChildren:
 
 @frozen
 class Sync:
-    """Let this session's next reads see all that was written before; answered with `Done`."""
+    """Let this session's next reads see all earlier writes; answered with `Done`."""
 
     path: str = "/"
 
@@ -163,7 +165,7 @@ class Created:
 
 @frozen
 class Done:
-    """Applied, and there is nothing to say of it."""
+    """Applied, without a result."""
 
 
 @frozen
@@ -219,7 +221,7 @@ class Response:
 
 
 class EventType(Enum):
-    """What happened to a watched path."""
+    """The change of a watched path."""
 
     CREATED = "created"
     DELETED = "deleted"
@@ -251,8 +253,8 @@ class Connected:
 class Suspended:
     """The connection is lost; the session may go on or be over. No watch is armed any more.
 
-    Whatever was under way has been answered with ConnectionLoss, and whatever is sent now will be.
-    Whoever decides by what it read stops deciding, for others may have taken over.
+    All operations under way have been answered with ConnectionLoss, and later ones will be. The
+    owner stops deciding by earlier reads, because others may have taken over.
     """
 
 
@@ -266,7 +268,7 @@ Output: TypeAlias = Response | WatchEvent | SessionState
 
 
 class MetadataStore(Protocol):
-    """One session's door to a store; whatever comes of a request is delivered later, in order.
+    """One session of a store; the results of requests are delivered later, in order.
 
     `deliver` is called with each `Output`, never from within `send`.
     """
@@ -276,7 +278,7 @@ class MetadataStore(Protocol):
         ...
 
     def send(self, request: Request) -> None:
-        """Ask for an operation; exactly one `Response` with its number will be delivered."""
+        """Send an operation; exactly one `Response` with its number will be delivered."""
         ...
 
     async def close(self) -> None:

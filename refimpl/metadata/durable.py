@@ -1,9 +1,9 @@
-"""The embedded store on a disk: what was answered survives every crash.
+"""The embedded store on a disk: every answered write survives every crash.
 
-Each batch of writes is appended to a log and flushed before anything that it caused goes out. Now
-and then the whole state becomes the file `snapshot`, and a new log begins. A log's last batch may
-be torn by a crash, and is then cut off, for nobody was told of it; damage before a batch that is
-whole raises `CorruptFile`. After a failure of its disk the store answers nothing any more.
+Each batch of writes is appended to a log and flushed before its answers and events go out. From
+time to time the whole state becomes the file `snapshot`, and a new log begins. A crash may tear a
+log's last batch, which is then truncated, because nobody received an answer to it. Damage before a
+whole batch raises `CorruptFile`. After a failure of its disk the store answers nothing any more.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def log_name(zxid: int) -> str:
 
 @define(eq=False)
 class DurableStore:
-    """An `EmbeddedStore` whose frames go out when what they tell of is safe."""
+    """An `EmbeddedStore` whose frames go out once the writes that they report are flushed."""
 
     disk: GuardedDisk
     store: EmbeddedStore
@@ -55,7 +55,7 @@ class DurableStore:
         store: EmbeddedStore | None = None,
         transactions_a_snapshot: int = TRANSACTIONS_A_SNAPSHOT,
     ) -> Self:
-        """Recover what the disk has; every session that was there has its whole time-out again.
+        """Recover the store from the disk; every session has its whole timeout again.
 
         Raises CorruptFile for damage that no crash explains, StorageOffline if the disk fails.
         """
@@ -68,11 +68,11 @@ class DurableStore:
         return durable
 
     def append(self, zxid: int, session: int, write: Write) -> None:
-        """Take note of a write; it is safe when the call that caused it returns."""
+        """Record a write; it is flushed when the call that caused it returns."""
         self._batch.append(Transaction(zxid, session, write))
 
     def handle(self, now: int, frame: Frame) -> Sequence[Frame]:
-        """As `EmbeddedStore.handle`. Raises StorageOffline, from then on, when the disk fails."""
+        """As `EmbeddedStore.handle`. Raises StorageOffline once the disk has failed."""
         return self._safely(lambda: self.store.handle(now, frame))
 
     def handle_all(self, now: int, frames: Sequence[Frame]) -> Sequence[Frame]:
@@ -106,7 +106,7 @@ class DurableStore:
         return frames
 
     def _snapshot(self) -> None:
-        """Write the state down as a whole; logs of what it contains are then of no use."""
+        """Write the whole state; the old log is then deleted."""
         replace_file(self.disk, SNAPSHOT, encode_state(self.store))
         old, self.log = self.log, log_name(self.store.zxid)
         _begin(self.disk, self.log)
@@ -115,7 +115,9 @@ class DurableStore:
 
 
 def _recover(disk: Disk, store: EmbeddedStore) -> tuple[str, int]:
-    """Load the snapshot, redo the logs; answers the log to go on with, and what it has."""
+    """Load the snapshot and redo the logs; return the log to go on with, and its number of
+    transactions.
+    """
     files = disk.list_files("")
     if SNAPSHOT in files:
         payload = piece_at(read_file(disk, SNAPSHOT), 0)
@@ -144,7 +146,9 @@ def _recover(disk: Disk, store: EmbeddedStore) -> tuple[str, int]:
 
 
 def _must_be_torn(name: str, content: bytes, end: int, *, is_last: bool) -> None:
-    """A crash tears the last batch; a whole one behind the damage was safe, and so was the rest."""
+    """Raise CorruptFile unless the damage is a torn last batch: a whole batch behind it was
+    flushed.
+    """
     if not is_last:
         raise CorruptFile(name, end, "a damaged batch, and a later log")
     for position in range(end + 1, len(content) - HEAD.size):
@@ -153,7 +157,7 @@ def _must_be_torn(name: str, content: bytes, end: int, *, is_last: bool) -> None
 
 
 def _begin(disk: Disk, log: str) -> None:
-    """Make an empty log whose name is safe."""
+    """Create an empty log whose name survives a crash."""
     disk.append(log)
     disk.flush(log)
     disk.flush_folder("")

@@ -34,21 +34,21 @@ from refimpl.metadata.tree import Tree
 
 
 class Connection(NamedTuple):
-    """One connection of a client: who, and which one; a client never uses a number twice."""
+    """One connection of a client: the client, and a number that it never uses twice."""
 
     client: int
     number: int
 
 
 class Frame(NamedTuple):
-    """What travels on a connection; frames in one direction are numbered from 1."""
+    """A message on a connection; frames in one direction are numbered from 1."""
 
     connection: Connection
     number: int
     body: Any
 
 
-# What a client says besides requests, and what it hears besides responses, events and its state.
+# Frames of a client besides requests, and frames to it besides responses, events and its state.
 
 
 @frozen
@@ -61,20 +61,20 @@ class Connect:
 
 @frozen
 class Ping:
-    """I am alive; answered with a ping."""
+    """A sign of life; answered with a ping."""
 
 
 @frozen
 class Close:
-    """End my session; answered with `Expired`."""
+    """End the session; answered with `Expired`."""
 
 
 @frozen
 class Disconnected:
-    """The connection is no more, as a reset would say."""
+    """The connection is gone, as after a TCP reset."""
 
 
-# What is written down, so that it can be done again.
+# Journal entries, which can be redone.
 
 
 @frozen
@@ -93,16 +93,16 @@ Write: TypeAlias = Create | Delete | SetData | Multi | OpenSession | EndSession
 
 
 class Journal(Protocol):
-    """Where the store writes down what it did, before anyone hears of it."""
+    """The journal of the store's writes, written before any answer goes out."""
 
     def append(self, zxid: int, session: int, write: Write) -> None:
-        """Take note of a write that was applied under this zxid."""
+        """Record a write that was applied under this zxid."""
         ...
 
 
 @define(eq=False)
 class Session:
-    """A session, the connection that it is on, if any, and the watches that it has armed there."""
+    """A session, its connection, if any, and the watches that it has armed there."""
 
     id: int
     timeout_ms: int
@@ -114,7 +114,7 @@ class Session:
 
 @define(eq=False)
 class Link:
-    """The numbers of a connection: the next frame to take, the last one sent."""
+    """The numbers of a connection: those of the next frame to take and of the last one sent."""
 
     session: Session | None = None
     next: int = 1
@@ -123,7 +123,7 @@ class Link:
 
 @define(eq=False)
 class EmbeddedStore:
-    """ZooKeeper's contract in one process; clients hold the other end with `StoreClient`."""
+    """ZooKeeper's contract in one process; `StoreClient` is the other end."""
 
     min_timeout_ms: int = 1
     max_timeout_ms: int = 600_000
@@ -136,7 +136,7 @@ class EmbeddedStore:
     _outputs: list[Frame] = field(factory=list[Frame])
 
     def handle(self, now: int, frame: Frame) -> Sequence[Frame]:
-        """Take a frame of a client; answers the frames that go out because of it, in order."""
+        """Take a frame of a client; return the frames that go out because of it, in order."""
         link = self._links.get(frame.connection) or self._accept(frame)
         if link is None or frame.number > link.next:
             self._reset(frame.connection)
@@ -152,7 +152,7 @@ class EmbeddedStore:
         return [out for one in frames for out in self.handle(now, one)]
 
     def disconnect(self, connection: Connection) -> None:
-        """A connection has ended; its session goes on, without its watches, until it expires."""
+        """End a connection; its session goes on, without its watches, until it expires."""
         link = self._links.pop(connection, None)
         if link is not None and link.session is not None:
             session = link.session
@@ -161,7 +161,7 @@ class EmbeddedStore:
             session.child_watches.clear()
 
     def expire(self, now: int) -> Sequence[Frame]:
-        """End every session whose time is over; answers what that tells the others."""
+        """End every session whose timeout is over; return the frames to the others."""
         for session in list(self.sessions.values()):
             if now >= session.heard_at + session.timeout_ms:
                 self._end(session)
@@ -169,11 +169,11 @@ class EmbeddedStore:
 
     @property
     def next_expiry(self) -> int | None:
-        """When `expire` has something to do, if nobody is heard of until then."""
+        """The time of the next expiry, if no frame arrives before; None without sessions."""
         return min((s.heard_at + s.timeout_ms for s in self.sessions.values()), default=None)
 
     def redo(self, zxid: int, session: int, write: Write) -> None:
-        """Do again what a journal has written down."""
+        """Apply a write from a journal again."""
         self.zxid = zxid
         match write:
             case OpenSession():
@@ -185,14 +185,14 @@ class EmbeddedStore:
                 self.tree.apply(zxid, session, write)
 
     def restarted(self, now: int) -> None:
-        """Give every session its whole time again: nobody could be heard meanwhile."""
+        """Give every session its whole timeout again, because no frame could arrive meanwhile."""
         for session in self.sessions.values():
             session.heard_at = now
 
     # Connections
 
     def _accept(self, frame: Frame) -> Link | None:
-        """A first frame opens a connection, unless it is a late copy of an earlier one's."""
+        """Open a connection by its first frame, unless it is a late copy of an earlier one's."""
         client, number = frame.connection
         if frame.number != 1 or number <= self._newest.get(client, 0):
             return None
@@ -236,7 +236,7 @@ class EmbeddedStore:
         return session
 
     def _end(self, session: Session) -> None:
-        """End a session: first its znodes, of which others hear, then the session itself."""
+        """End a session: delete its znodes, with events to the others, then the session itself."""
         self.zxid += 1
         self.tree.end_session(self.zxid, session.id)
         self._note(session.id, EndSession())
@@ -276,7 +276,7 @@ class EmbeddedStore:
             return refused
 
     def _write(self, session: Session, write: Create | Delete | SetData | Multi) -> Result:
-        """Apply a write under a zxid of its own, which a refused one uses up as well."""
+        """Apply a write under a zxid of its own; a refused write uses up its zxid as well."""
         self.zxid += 1
         result = self.tree.apply(self.zxid, session.id, write)
         self._note(session.id, write)
@@ -294,7 +294,9 @@ class EmbeddedStore:
             watches.add(read.path)
 
     def _fire(self, events: Sequence[WatchEvent]) -> None:
-        """Tell every session that watches, and disarm what has fired, before anyone is answered."""
+        """Send events to every session that watches, and disarm the watches, before any answer goes
+        out.
+        """
         for event in events:
             for session in self.sessions.values():
                 if session.connection is not None and _disarm(session, event):
@@ -311,7 +313,7 @@ class EmbeddedStore:
 
 
 def _disarm(session: Session, event: WatchEvent) -> bool:
-    """Whether the session had a watch that this event fires."""
+    """Disarm the session's watches that this event fires; True if there were any."""
     path, armed = event.path, False
     if event.type is not EventType.CHILDREN_CHANGED and path in session.data_watches:
         session.data_watches.remove(path)

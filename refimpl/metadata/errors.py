@@ -1,7 +1,8 @@
-"""Why a metadata store did not do what was asked, or could not say whether it did.
+"""Errors of a metadata store: an operation was refused, or its outcome is unknown.
 
-A `Refused` operation has changed nothing. After `ConnectionLoss` it may have been applied or not:
-only reading again tells, and a conditional write that is blindly repeated fails by its own success.
+A `Refused` operation has changed nothing. After `ConnectionLoss` it may have been applied or not,
+and only reading again shows that. A conditional write that is blindly repeated fails by its own
+success.
 """
 
 from typing import ClassVar
@@ -24,16 +25,16 @@ class StoreError(Exception):
         return f"{kind.__name__}: {self.says.format(**values)}"
 
     def __eq__(self, other: object) -> bool:
-        """Errors are answers, and compared by what they say."""
+        """Compare by type and values, because errors are answers."""
         return type(self) is type(other) and self.args == getattr(other, "args", None)
 
     def __hash__(self) -> int:
-        """As equality."""
+        """A hash that agrees with equality."""
         return hash((type(self), self.args))
 
 
 class Refused(StoreError):
-    """A guard was false, and the store is as it was."""
+    """A guard was false, and the store has not changed."""
 
 
 @frozen
@@ -54,7 +55,7 @@ class NodeExists(Refused):
 
 @frozen
 class BadVersion(Refused):
-    """The znode's data have another version than the one that the operation is conditional on."""
+    """The znode's data have another version than the operation's condition."""
 
     says = "{path} does not have version {expected}"
     path: str
@@ -79,7 +80,7 @@ class NoChildrenForEphemerals(Refused):
 
 @frozen
 class InvalidOperation(Refused):
-    """The operation could be executed in no state: its path or its data are not allowed."""
+    """The operation cannot succeed in any state: its path or its data are not allowed."""
 
     says = "{reason}"
     reason: str
@@ -87,7 +88,7 @@ class InvalidOperation(Refused):
 
 @frozen
 class MultiFailed(Refused):
-    """One operation of a multi was refused, by its index, so none of them was applied."""
+    """One operation of a multi, named by its index, was refused, so none of them was applied."""
 
     says = "operation {index} was refused: {error}"
     index: int
@@ -103,7 +104,9 @@ class ConnectionLoss(StoreError):
 
 @frozen
 class SessionExpired(StoreError):
-    """The session is over, with its ephemeral znodes; what was under way has an unknown outcome."""
+    """The session is over, with its ephemeral znodes; operations under way have an unknown
+    outcome.
+    """
 
     says = "session {session_id:#x} has expired"
     session_id: int

@@ -28,8 +28,8 @@ Deliver: TypeAlias = Callable[[Output], None]
 class EmbeddedServer:
     """An embedded store for the sessions of one process.
 
-    What the sessions send within one turn of the loop is handled together, and on a disk flushed
-    together. Time is the loop's.
+    All frames that the sessions send within one turn of the loop are handled together, and on a
+    disk flushed together. The clock is the loop's.
     """
 
     store: EmbeddedStore | DurableStore = field(factory=EmbeddedStore)
@@ -38,7 +38,7 @@ class EmbeddedServer:
     _expiry: asyncio.TimerHandle | None = None
 
     def session(self, timeout_ms: int) -> "EmbeddedSession":
-        """The door of one more session, to be started."""
+        """A new session, to be started."""
         session = EmbeddedSession(self, StoreClient(len(self._sessions), timeout_ms))
         self._sessions.append(session)
         return session
@@ -81,7 +81,7 @@ class EmbeddedSession:
         self._carry_out(self.client.start(now_ms()))
 
     def send(self, request: Request) -> None:
-        """Ask for an operation; exactly one `Response` with its number will be delivered."""
+        """Send an operation; exactly one `Response` with its number will be delivered."""
         self._carry_out(self.client.send(now_ms(), request), later=True)
 
     async def close(self) -> None:
@@ -117,10 +117,10 @@ class EmbeddedSession:
 
 @define(eq=False)
 class Asking:
-    """Awaitable operations on a store; what else it delivers goes to `hear`.
+    """Awaitable operations on a store; its other outputs go to `hear`.
 
-    `hear` is called in order with the answers: an event comes before the answer that shows it
-    is set.
+    `hear` is called in order with the answers: an event comes before the future of an answer that
+    shows it is set.
     """
 
     store: MetadataStore
@@ -133,7 +133,7 @@ class Asking:
         self.store.start(self._take)
 
     async def ask(self, operation: Operation) -> Result:
-        """Do it; raises the `StoreError` that came instead of a result."""
+        """The result of an operation; raises the `StoreError` that came instead of one."""
         self._numbers += 1
         future = self._asked[self._numbers] = asyncio.get_running_loop().create_future()
         self.store.send(Request(self._numbers, operation))

@@ -1,6 +1,6 @@
-"""kazoo, as little of it as possible: its connection and its session, without its helpers.
+"""A minimal use of kazoo: its connection and its session, without its helpers.
 
-kazoo has no types; nothing outside this module and `kazoo_messages` knows it.
+kazoo has no types; only this module and `kazoo_messages` use it.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -19,21 +19,21 @@ from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 
 log = logging.getLogger("refimpl.metadata.kazoo")
-log.addHandler(logging.NullHandler())  # a lost connection is told as `Suspended`
+log.addHandler(logging.NullHandler())  # a lost connection is reported as `Suspended`
 RETRY_AT_MOST_S = 0.5
 CONNECTED, EXPIRED = KeeperState.CONNECTED, KeeperState.EXPIRED_SESSION
 
 
 class Post(Protocol):
-    """Who is told of each new state, on the socket thread, with the session's id and time-out."""
+    """A callback for each new state, on the socket thread, with the session's id and timeout."""
 
     def __call__(self, client: "Client", state: str, session_id: int, granted_ms: int) -> None:
-        """Take note; nothing of kazoo may be called."""
+        """Take a new state; it must not call kazoo."""
         ...
 
 
 class Handler(SequentialThreadingHandler):
-    """kazoo's helper threads, of which none is needed: events go to the loop at once."""
+    """kazoo's handler without its helper threads: events go to the loop at once."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Handler(SequentialThreadingHandler):
 
 
 class Result:
-    """What kazoo puts an answer into."""
+    """The object that kazoo puts an answer into."""
 
     def __init__(self, put: Callable[[Any], Any]) -> None:
         self.set_exception = put
@@ -61,7 +61,7 @@ class Result:
 
 
 class Client(KazooClient):
-    """kazoo's client, with its states told as they are, and its queue closed when it is cut off."""
+    """kazoo's client, with each state reported, and its queue closed when it is cut off."""
 
     def __init__(self, hosts: str, timeout_ms: int, post: Post) -> None:
         self.gate, self.post, self.granted_ms = threading.RLock(), post, timeout_ms
@@ -84,7 +84,7 @@ class Client(KazooClient):
         connection._invoke = note_time_out
 
     def ask(self, request: Any, put: Callable[[Any], Any]) -> None:
-        """Send a request on the connection that there is, or fail it at once."""
+        """Send a request on the present connection, or fail it at once."""
         with self.gate:
             if self._state == CONNECTED:
                 self._call(request, Result(put))
@@ -93,12 +93,12 @@ class Client(KazooClient):
 
     def end(self) -> None:
         """Close the session, if there is a connection, and everything that belongs to it."""
-        with suppress(WriterNotClosedException):  # its thread is on its way to the end
+        with suppress(WriterNotClosedException):  # its thread is about to end
             self.stop()
             self.close()
 
     def _session_callback(self, state: str) -> None:
-        """kazoo's socket thread is in another state; first it fails what was under way."""
+        """Take a new state of kazoo's socket thread; kazoo first fails the requests under way."""
         with self.gate:
             before: str = self._state
             session_id = cast("int | None", self._session_id)

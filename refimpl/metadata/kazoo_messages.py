@@ -59,14 +59,18 @@ Watcher = Callable[[Any], None]
 
 @frozen
 class Messages:
-    """The znodes of a store lie below `root`; kazoo calls one of the watchers with each event."""
+    """The conversion of messages; znodes are below `root`, and kazoo calls a watcher with each
+    event.
+    """
 
     root: str
     data_watcher: Watcher
     child_watcher: Watcher
 
     def event(self, event: Any) -> WatchEvent | None:
-        """What kazoo calls a watcher with; None for the call that says that it is disarmed."""
+        """The event in kazoo's call of a watcher; None for the call that reports a disarmed
+        watch.
+        """
         if event.path is None:
             return None
         return WatchEvent(EVENT_TYPES[event.type], self._ours(event.path))
@@ -108,7 +112,7 @@ class Messages:
                 return wire.CheckVersion(path, change.version)
 
     def decoded(self, operation: Operation, value: Any) -> Result | StoreError:
-        """The outcome of a request, from the value or the exception that kazoo has for it."""
+        """The outcome of a request, from kazoo's value or exception."""
         match operation:
             case Multi():
                 return self._multi(operation, value)
@@ -126,7 +130,9 @@ class Messages:
                 return self._done(operation, value)
 
     def _multi(self, multi: Multi, value: Any) -> Result | StoreError:
-        """Of a multi that failed, kazoo lists what became of each operation, and raises nothing."""
+        """The outcome of a multi; for a failed one kazoo lists each operation's result, and raises
+        nothing.
+        """
         if isinstance(value, Exception):
             return _unknown(value)
         for index, one in enumerate(value):
@@ -154,7 +160,7 @@ def _stat(stat: Any) -> Stat:
 
 
 def _refusal(operation: Any, error: Exception) -> StoreError:
-    """kazoo's errors do not say of which path they are."""
+    """The refusal for an error of kazoo's, with the path that kazoo leaves out."""
     path: str = operation.path
     match error:
         case kz.NoNodeError():
@@ -172,6 +178,6 @@ def _refusal(operation: Any, error: Exception) -> StoreError:
 
 
 def _unknown(error: Exception) -> StoreError:
-    """Whatever else goes wrong says nothing about whether the operation was applied."""
+    """ConnectionLoss for any other error, which leaves the outcome unknown."""
     log.warning("ZooKeeper answered with %r", error)
     return ConnectionLoss()

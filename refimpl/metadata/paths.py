@@ -1,4 +1,4 @@
-"""Which paths a znode may have, and which operations no state of a store can execute."""
+"""The valid paths of znodes, and the operations that no state of a store can execute."""
 
 from refimpl.metadata.contract import (
     MAX_DATA_BYTES,
@@ -21,7 +21,7 @@ def parent_of(path: str) -> str:
 
 
 def must_be_valid(operation: Operation) -> None:
-    """Raises InvalidOperation for what would be refused in every state of every store."""
+    """Raise InvalidOperation for an operation that every store refuses in every state."""
     if isinstance(operation, Multi) and not operation.operations:
         raise InvalidOperation("a multi has at least one operation")
     size = 0

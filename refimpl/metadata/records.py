@@ -23,7 +23,7 @@ KINDS: dict[str, type[Any]] = {
 
 
 class Transaction(NamedTuple):
-    """A write that was applied, by whom, and under which zxid."""
+    """An applied write, its session and its zxid."""
 
     zxid: int
     session: int
@@ -31,7 +31,7 @@ class Transaction(NamedTuple):
 
 
 def encode_batch(transactions: Sequence[Transaction]) -> bytes:
-    """What is written and flushed at once is one piece: all of it is there, or none."""
+    """The writes that are flushed together as one piece: all of it is there, or none."""
     return _piece([[one.zxid, one.session, _encoded(one.write)] for one in transactions])
 
 
@@ -44,7 +44,9 @@ def decode_batch(payload: bytes) -> Sequence[Transaction]:
 
 
 def pieces(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Whole pieces from the start, each with where it ends; the first that is not whole ends it."""
+    """Whole pieces from the start, each with its end; the first incomplete one ends the
+    iteration.
+    """
     position = 0
     while (payload := piece_at(content, position)) is not None:
         position += HEAD.size + len(payload)
@@ -52,7 +54,7 @@ def pieces(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def piece_at(content: bytes, position: int) -> bytes | None:
-    """The payload of the piece that begins here, if a whole one does."""
+    """The payload of the whole piece that begins here; None if there is none."""
     if len(content) - position < HEAD.size:
         return None
     length, checksum = HEAD.unpack_from(content, position)
@@ -83,7 +85,7 @@ def encode_state(store: EmbeddedStore) -> bytes:
 
 
 def decode_state(payload: bytes, store: EmbeddedStore) -> None:
-    """Put what was encoded into an empty store."""
+    """Put an encoded state into an empty store."""
     store.zxid, sessions, nodes = orjson.loads(payload)
     store.sessions = {id: Session(id, timeout_ms, 0) for id, timeout_ms in sessions}
     tree = store.tree

@@ -1,4 +1,4 @@
-"""The znodes of a store: what each operation does to them, and which watches that touches."""
+"""The znodes of a store: the effect of each operation on them, and the watches that it fires."""
 
 from collections.abc import Callable
 
@@ -49,7 +49,7 @@ class Znode:
 
     @property
     def stat(self) -> Stat:
-        """As a client sees it: each child that is gone was created once and deleted once."""
+        """The Stat for clients: each child that is gone was created once and deleted once."""
         count = len(self.children)
         return Stat(
             *(self.czxid, self.mzxid, self.pzxid, self.version),
@@ -64,8 +64,8 @@ Undo = Callable[[], None]
 class Tree:
     """All znodes by path, and the ephemeral ones by session.
 
-    `events` are what the last change has to say to watches; a change that is refused has changed
-    nothing, and says nothing.
+    `events` are the last change's events for watches; a refused change has changed nothing, and has
+    none.
     """
 
     nodes: dict[str, Znode] = field(factory=lambda: {"/": Znode()})
@@ -76,17 +76,17 @@ class Tree:
     # Reads
 
     def get(self, path: str) -> Data:
-        """Data and stat. Raises NoNode."""
+        """Read data and stat. Raises NoNode."""
         node = self._node(path)
         return Data(node.data, node.stat)
 
     def exists(self, path: str) -> Existence:
-        """Stat, or None."""
+        """Read the stat; None if the znode does not exist."""
         node = self.nodes.get(path)
         return Existence(node.stat if node else None)
 
     def children(self, path: str) -> Children:
-        """Names in order, and stat. Raises NoNode."""
+        """Read the names of the children, in order, and the stat. Raises NoNode."""
         node = self._node(path)
         return Children(tuple(sorted(node.children)), node.stat)
 
@@ -95,7 +95,7 @@ class Tree:
     def apply(
         self, zxid: int, session: int, change: Change | Multi
     ) -> Created | Done | Stat | MultiDone:
-        """Do all that the change asks for, or raise `Refused` and do nothing."""
+        """Apply the whole change, or raise `Refused` and apply nothing."""
         self._undo, self.events = [], []
         try:
             if isinstance(change, Multi):

@@ -1,17 +1,17 @@
 """ZooKeeper as a metadata store: kazoo's socket thread, and one asyncio loop.
 
-Whatever the socket thread has to say, answers, events and changes of state alike, it puts on the
-loop at once, so a node hears it in the order of the socket. kazoo's own two queues would not keep
-that order, its helpers answer over one more hop, and its retries would repeat conditional writes:
-none of them is used. Two more things are done here that kazoo leaves undone:
+The socket thread puts answers, events and changes of state on the loop at once, so a node receives
+them in the order of the socket. kazoo's own two queues would not keep that order, its helpers
+answer over one more hop, and its retries would repeat conditional writes: none of them is used.
+This module adds two things that kazoo does not do:
 
-- a request is refused while the connection is down, instead of being kept for the next one, where
-  it would be applied after its sender was told that its outcome is unknown;
-- the time-out that the server grants is known, which may be another than was asked for.
+- a request is refused while the connection is down. kazoo keeps it for the next connection, where
+  it would be applied after its sender got an unknown outcome;
+- the timeout that the server grants is known, which may differ from the one asked for.
 
-A session goes on until a server says that it is over, however long none can be reached: an ensemble
-that was down gives every session its whole time again. Its owner knows that it is cut off, by
-`Suspended`, and does not count on the session meanwhile.
+A session goes on until a server reports its end, even if none can be reached for long: an ensemble
+that was down gives every session its whole timeout again. `Suspended` informs its owner that it is
+cut off, and the owner does not count on the session meanwhile.
 
 Source: kazoo 2.11 (`client.py`, `protocol/connection.py`); the ZooKeeper Programmer's Guide.
 """
@@ -48,7 +48,7 @@ from refimpl.metadata.paths import must_be_valid
 class ZooKeeperStore:
     """One session after another on a ZooKeeper ensemble; a `MetadataStore`.
 
-    `hosts` is `HOST:PORT,HOST:PORT`; all znodes lie below `root`, which must exist. All methods
+    `hosts` is `HOST:PORT,HOST:PORT`; all znodes are below `root`, which must exist. All methods
     belong to one asyncio loop.
     """
 
@@ -74,7 +74,7 @@ class ZooKeeperStore:
         self._open()
 
     def send(self, request: Request) -> None:
-        """Ask for an operation; exactly one `Response` with its number will be delivered."""
+        """Send an operation; exactly one `Response` with its number will be delivered."""
         number, operation = request.number, request.operation
         try:
             must_be_valid(operation)
@@ -92,10 +92,12 @@ class ZooKeeperStore:
         )
 
     async def close(self) -> None:
-        """End the session: its ephemeral znodes are deleted now, or, cut off, when it expires."""
+        """End the session: its ephemeral znodes are deleted now, or, if cut off, when it
+        expires.
+        """
         self._closing = True
         await asyncio.to_thread(self._client.end)
-        await asyncio.sleep(0)  # what the socket thread had still to say comes first
+        await asyncio.sleep(0)  # messages of the socket thread come first
         self._ended(SessionExpired(self.session_id))
 
     # The connection
@@ -105,7 +107,7 @@ class ZooKeeperStore:
         self._client.start_async()
 
     def _post(self, client: kazoo.Client, state: str, session_id: int, granted_ms: int) -> None:
-        """Called on the socket thread."""
+        """Pass a new state to the loop; called on the socket thread."""
         self._loop.call_soon_threadsafe(self._changed, client, state, session_id, granted_ms)
 
     def _changed(self, client: kazoo.Client, state: str, session_id: int, granted_ms: int) -> None:
@@ -133,7 +135,7 @@ class ZooKeeperStore:
             self._deliver(Expired())
 
     def _forget(self, error: StoreError) -> None:
-        """Answer whatever is under way; no watch is armed any more."""
+        """Answer all operations under way; no watch is armed any more."""
         pending, self._pending = self._pending, {}
         for number in pending:
             self._deliver(Response(number, error))
@@ -163,7 +165,7 @@ class ZooKeeperStore:
                 pass
 
     def _data_event(self, fired: Any) -> None:
-        """A data watch has fired; by a deletion, the child watch as well."""
+        """A data watch has fired; a deletion fires the child watch as well."""
         event = self._messages.event(fired)
         if event is not None and event.path in self._data_watches:
             self._data_watches.discard(event.path)
@@ -172,7 +174,7 @@ class ZooKeeperStore:
             self._deliver(event)
 
     def _child_event(self, fired: Any) -> None:
-        """A child watch has fired; of a deletion that was told already, nothing is left to say."""
+        """A child watch has fired; a deletion that was reported already is not repeated."""
         event = self._messages.event(fired)
         if event is not None and event.path in self._child_watches:
             self._child_watches.discard(event.path)

@@ -1,6 +1,7 @@
-"""Consumer groups as the group coordinator writes them down since KIP-848.
+"""The group coordinator's records of consumer groups, since KIP-848.
 
-One record per fact: the group, each member, the target assignment, what each member owns now.
+There is one record per fact: the group, each member, the target assignment, each member's current
+assignment.
 """
 
 from typing import Annotated
@@ -81,7 +82,7 @@ class ConsumerGroupPartitionMetadata:
 
 @frozen
 class ClassicProtocol:
-    """An assignor of a member that speaks the classic protocol."""
+    """An assignor of a member that uses the classic protocol."""
 
     name: Text
     metadata: Data
@@ -89,7 +90,7 @@ class ClassicProtocol:
 
 @frozen
 class ClassicMemberMetadata:
-    """What a member said that speaks the classic protocol."""
+    """The metadata of a member that uses the classic protocol."""
 
     session_timeout_ms: Int32
     supported_protocols: tuple[ClassicProtocol, ...]
@@ -97,7 +98,7 @@ class ClassicMemberMetadata:
 
 @frozen(kw_only=True)
 class ConsumerGroupMemberMetadata:
-    """What a member said of itself."""
+    """A member's own metadata."""
 
     instance_id: MaybeText
     rack_id: MaybeText
@@ -130,7 +131,7 @@ class TopicPartitions:
 
 @frozen
 class TargetAssignmentMember:
-    """What a member shall own."""
+    """The target assignment of a member."""
 
     topic_partitions: tuple[TopicPartitions, ...]
 
@@ -146,7 +147,7 @@ class OwnedPartitions:
 
 @frozen
 class CurrentMemberAssignment:
-    """What a member owns, and what it has yet to give back."""
+    """The partitions that a member owns, and those that it has yet to give up."""
 
     member_epoch: Int32
     previous_member_epoch: Int32

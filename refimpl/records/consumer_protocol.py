@@ -1,6 +1,6 @@
-"""What members of a classic group tell each other: subscriptions and assignments.
+"""Messages between members of a classic group: subscriptions and assignments.
 
-The broker keeps both as bytes; a newer version only adds fields at the end, so it is read as the
+The broker keeps both as bytes. A newer version only adds fields at the end, so it is read as the
 newest that we know.
 """
 
@@ -36,7 +36,7 @@ class OwnedTopic:
 
 @frozen(kw_only=True)
 class Subscription:
-    """What a member wants to read, and what it reads now (KIP-429, KIP-792, KIP-881)."""
+    """A member's subscribed topics, and the partitions that it owns (KIP-429, KIP-792, KIP-881)."""
 
     topics: Texts
     user_data: Annotated[bytes | None, BYTES] = None
@@ -47,14 +47,14 @@ class Subscription:
 
 @frozen(kw_only=True)
 class Assignment:
-    """What a member is given."""
+    """The partitions assigned to a member."""
 
     assigned_partitions: tuple[OwnedTopic, ...]
     user_data: Annotated[bytes | None, BYTES] = None
 
 
 def read_versioned(schema: type[T], data: bytes) -> tuple[T, int]:
-    """The message behind a version, and the version."""
+    """The message that follows a version number, and that number."""
     reader = Reader(data)
     version = reader.number(INT16)
     if version < 0:
@@ -63,5 +63,5 @@ def read_versioned(schema: type[T], data: bytes) -> tuple[T, int]:
 
 
 def write_versioned(message: Subscription | Assignment, version: int) -> bytes:
-    """The message in a version, behind the number of it."""
+    """The message in a version, after the version number."""
     return INT16.packing.pack(version) + write(message, version)

@@ -1,8 +1,8 @@
-"""What the coordinators write down: `__consumer_offsets`, `__transaction_state` and share groups.
+"""The records of coordinators: `__consumer_offsets`, `__transaction_state` and share groups.
 
 A key begins with its type, a value with its version; a key without a value deletes. KIP-915 froze
-the versions (what is new since then is tagged), KIP-848, KIP-932 and KIP-1071 added the types of
-the new groups.
+the versions (later fields are tagged). KIP-848, KIP-932 and KIP-1071 added the types of the new
+groups.
 """
 
 from collections.abc import Generator, Mapping
@@ -47,7 +47,7 @@ OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 
 @frozen
 class OffsetCommitKey:
-    """Whose position, in which partition."""
+    """The group and the partition of a committed offset."""
 
     group: Text
     topic: Text
@@ -56,7 +56,7 @@ class OffsetCommitKey:
 
 @frozen(kw_only=True)
 class OffsetCommitValue:
-    """Where a group goes on reading, and of which leader's log that is (KIP-320)."""
+    """A group's committed offset, and the leader epoch of the last record read (KIP-320)."""
 
     offset: Int64
     leader_epoch: Annotated[int, INT32, since(3)] = -1
@@ -75,7 +75,7 @@ class GroupMetadataKey:
 
 @frozen(kw_only=True)
 class MemberMetadata:
-    """A member of a classic group, with what it wants and what it was given."""
+    """A member of a classic group, with its subscription and its assignment."""
 
     member_id: Text
     group_instance_id: Annotated[str | None, STRING, since(3)] = None
@@ -116,7 +116,7 @@ class TransactionPartitions:
 
 @frozen(kw_only=True)
 class TransactionLogValue:
-    """Where a transaction stands (KIP-98); which producer id it had, and will have (KIP-890)."""
+    """The state of a transaction (KIP-98); its previous and its next producer id (KIP-890)."""
 
     producer_id: Int64
     previous_producer_id: Annotated[int, INT64, tagged(0, 1)] = -1
@@ -133,7 +133,9 @@ class TransactionLogValue:
 
 @frozen
 class RecordType:
-    """A type of record: what its key and its value hold, and since when the value is flexible."""
+    """A type of record: the schemas of key and value, and the first flexible version of the
+    value.
+    """
 
     number: int
     key: type[Any]
@@ -202,14 +204,14 @@ SHARE_RECORDS = {
 
 
 class UnknownRecordType(CorruptBatch):
-    """A record of a type that we do not know; a newer broker may have written it."""
+    """A record of an unknown type; a newer broker may have written it."""
 
     kafka_error = "UNSUPPORTED_VERSION"
 
 
 @frozen
 class CoordinatorRecord:
-    """A fact of a coordinator, or with no value the end of one."""
+    """A fact of a coordinator; without a value, the end of one."""
 
     kind: RecordType
     key: Any
@@ -220,7 +222,7 @@ class CoordinatorRecord:
 def read_record(
     kinds: Mapping[int, RecordType], key: bytes, value: bytes | None
 ) -> CoordinatorRecord:
-    """The record that key and value hold."""
+    """The record in this key and value."""
     if kinds is GROUP_RECORDS and value is not None:
         usual = usual_offset(key, value)
         if usual is not None:
@@ -247,7 +249,8 @@ _ONE_TAG = b"\x01\x00\x10"  # one tagged field: tag 0, of 16 bytes
 
 
 def usual_offset(key: bytes, value: bytes) -> CoordinatorRecord | None:
-    """A committed offset as every broker since 4.2 writes it; None: read it field by field.
+    """A committed offset in the format of every broker since 4.2; None if it must be read field by
+    field.
 
     Nearly all records of a coordinator are of this form, and a load waits for them.
     """
@@ -286,7 +289,7 @@ def _version_of(part: str, data: bytes) -> tuple[Reader, int]:
 
 @contextmanager
 def _reading(part: str, version: int) -> Generator[None]:
-    """Damage in Kafka's words, whose buffer has none to say that it ended too early."""
+    """Report damage with Kafka's message; its buffer has none for an early end."""
     try:
         yield
     except CorruptBatch as broken:
@@ -297,7 +300,7 @@ def _reading(part: str, version: int) -> Generator[None]:
 
 
 def write_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-    """Key and value of the record; read back, they are the record."""
+    """Key and value of the record; reading them gives the record again."""
     kind, version = record.kind, record.version
     key = INT16.packing.pack(kind.number) + write(record.key, 0)
     if record.value is None:
@@ -307,7 +310,7 @@ def write_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 
 
 def partition_for(name: str, partitions: int) -> int:
-    """The partition that a group or a transactional id lives in.
+    """The partition of a group or a transactional id.
 
     As in Kafka, the one number whose absolute value does not fit counts as zero.
     """

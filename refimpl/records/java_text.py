@@ -1,4 +1,4 @@
-"""Text as the Java side of Kafka sees it, where Python would see it differently."""
+"""Text as Kafka's Java code decodes it, where Python would decode it differently."""
 
 import re
 

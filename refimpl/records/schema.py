@@ -1,13 +1,13 @@
-"""Kafka's message schemas as classes: the annotation of a field says how it is written.
+"""Kafka's message schemas as classes: the annotation of a field gives its encoding.
 
     partition: Annotated[int, INT32]
     leader_epoch: Annotated[int, INT32, since(3)] = -1
     topic_id: Annotated[Uuid, ID, tagged(0, 4)] = NO_ID
 
-Fields stand in the order in which they are written. A flexible version (KIP-482) writes lengths as
-unsigned varints and ends each structure with its tagged fields; those that we do not know are
-skipped, those at their default are left out. In front of a structure that may be null a byte says
-whether it is there, and where it is tagged a varint.
+Fields are in the order in which they are written. A flexible version (KIP-482) writes lengths as
+unsigned varints and ends each structure with its tagged fields. Unknown ones are skipped, and those
+at their default are left out. A structure that may be null begins with a byte that is set if it is
+there; where it is tagged, with a varint.
 """
 
 import types
@@ -84,7 +84,7 @@ def since(first: int, last: int = LATEST) -> Versions:
 
 
 def tagged(tag: int, first: int = 0) -> Versions:
-    """A field that is written only where it says something, behind all others."""
+    """A field that is written only if it differs from its default, after all others."""
     return Versions(first, tag=tag)
 
 
@@ -129,7 +129,7 @@ class BufferUnderflow(CorruptBatch):
 
 @define
 class Reader:
-    """Bytes of a message, and how far they are read."""
+    """The bytes of a message, and the position of the next one to read."""
 
     data: bytes
     position: int = 0
@@ -181,7 +181,7 @@ def uvarint(value: int) -> bytes:
 
 
 def read(schema: type[T], reader: Reader, version: int, flexible: bool = False) -> T:
-    """A message of this version; what the version lacks keeps its default."""
+    """A message of this version; fields that the version lacks keep their defaults."""
     required, optional = _fields_in(schema, version)
     values: dict[str, Any] = {
         field.name: _read_field(field, reader, version, flexible) for field in required
@@ -197,7 +197,7 @@ def read(schema: type[T], reader: Reader, version: int, flexible: bool = False) 
 
 @cache
 def _fields_in(schema: type[Any], version: int) -> tuple[tuple[Field, ...], dict[int, Field]]:
-    """The fields that a version has: those that are always there, and others by their tags."""
+    """The fields of a version: those that are always there, and the others by their tags."""
     there = [f for f in fields_of(schema) if f.versions.first <= version <= f.versions.last]
     required = tuple([field for field in there if field.versions.tag is None])
     return required, {f.versions.tag: f for f in there if f.versions.tag is not None}
@@ -242,7 +242,7 @@ def _null(field: Field) -> None:
 
 
 def write(message: Any, version: int, flexible: bool = False) -> bytes:
-    """The message in this version; what the version lacks is left out."""
+    """The message in this version; fields that the version lacks are left out."""
     parts: list[bytes] = []
     optional: list[bytes] = []
     for field in fields_of(message.__class__):

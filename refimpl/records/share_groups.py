@@ -1,7 +1,7 @@
 """Share groups (KIP-932): records of `__consumer_offsets`, and all of `__share_group_state`.
 
-The group coordinator keeps who reads what, the share coordinator which records were delivered and
-acknowledged.
+The group coordinator keeps members and assignments. The share coordinator keeps the records that
+were delivered and acknowledged.
 """
 
 from typing import Annotated
@@ -34,7 +34,7 @@ class ShareGroupMemberMetadataKey:
 
 @frozen
 class ShareGroupMemberMetadataValue:
-    """What a member said of itself."""
+    """A member's own metadata."""
 
     rack_id: MaybeText
     client_id: Text
@@ -90,7 +90,7 @@ class TopicPartition:
 
 @frozen
 class ShareGroupTargetAssignmentMemberValue:
-    """What a member shall read."""
+    """The target assignment of a member."""
 
     topic_partitions: tuple[TopicPartition, ...]
 
@@ -113,7 +113,7 @@ class TopicPartitions:
 
 @frozen
 class ShareGroupCurrentMemberAssignmentValue:
-    """What a member reads now."""
+    """The current assignment of a member."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -147,7 +147,7 @@ class TopicInfo:
 
 @frozen
 class ShareGroupStatePartitionMetadataValue:
-    """The partitions whose state is being made, is there, or is being deleted."""
+    """The partitions whose state is being created, exists, or is being deleted."""
 
     initializing_topics: tuple[TopicPartitionsInfo, ...]
     initialized_topics: tuple[TopicPartitionsInfo, ...]
@@ -175,7 +175,7 @@ class StateBatch:
 
 @frozen(kw_only=True)
 class ShareSnapshotValue:
-    """The whole state of a partition: what was delivered how often, what was acknowledged."""
+    """The whole state of a partition: delivery counts, and acknowledged records."""
 
     snapshot_epoch: Int32
     state_epoch: Int32
@@ -198,7 +198,7 @@ class ShareUpdateKey:
 
 @frozen(kw_only=True)
 class ShareUpdateValue:
-    """What changed since the last snapshot."""
+    """The changes since the last snapshot."""
 
     snapshot_epoch: Int32
     leader_epoch: Int32

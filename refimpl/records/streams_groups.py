@@ -38,7 +38,7 @@ class LastAssignmentConfig:
 
 @frozen(kw_only=True)
 class StreamsGroupMetadataValue:
-    """A group's epoch, and what it was computed from."""
+    """A group's epoch, and the inputs that it was computed from."""
 
     epoch: Int32
     metadata_hash: Int64
@@ -56,7 +56,7 @@ class StreamsGroupMemberMetadataKey:
 
 @frozen
 class Endpoint:
-    """Where a member answers queries."""
+    """The address at which a member answers queries."""
 
     host: Text
     port: UInt16
@@ -72,7 +72,7 @@ class KeyValue:
 
 @frozen
 class StreamsGroupMemberMetadataValue:
-    """What a member said of itself."""
+    """A member's own metadata."""
 
     instance_id: MaybeText
     rack_id: MaybeText
@@ -118,7 +118,7 @@ class TaskIds:
 
 @frozen
 class StreamsGroupTargetAssignmentMemberValue:
-    """The tasks that a member shall have."""
+    """The target tasks of a member."""
 
     active_tasks: tuple[TaskIds, ...]
     standby_tasks: tuple[TaskIds, ...]
@@ -144,7 +144,7 @@ class OwnedTaskIds:
 
 @frozen
 class StreamsGroupCurrentMemberAssignmentValue:
-    """The tasks that a member has, and those it has yet to give back."""
+    """The tasks that a member has, and those that it has yet to give up."""
 
     member_epoch: Int32
     previous_member_epoch: Int32

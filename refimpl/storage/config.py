@@ -1,4 +1,4 @@
-"""How a log behaves, by Kafka's names, with underscores for dots.
+"""A log's settings, by Kafka's names with underscores for dots.
 
 The names, defaults and valid values are those of `refimpl.configs`.
 """
@@ -20,7 +20,7 @@ def _topic(name: str) -> Any:
 
 
 def _codec(name: str) -> Codec | None:
-    """None is "producer": as it came."""
+    """The codec of a `compression.type`; None for "producer", which keeps the producer's."""
     names = {"producer": None, "uncompressed": Codec.NONE}
     return names[name] if name in names else Codec[name.upper()]
 
@@ -64,7 +64,7 @@ class LogConfig:
     file_delete_delay_ms: int = _topic("file.delete.delay.ms")
     flush_messages: int = _topic("flush.messages")
     flush_ms: int = _topic("flush.ms")
-    #: Of the broker only
+    # : A setting of the broker only
     producer_id_expiration_ms: int = BROKER["producer.id.expiration.ms"].default
 
     @classmethod
@@ -78,17 +78,17 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """How long a segment may grow; only closed ones are compacted (KIP-354)."""
+        """The time for which a segment may grow; only closed ones are compacted (KIP-354)."""
         if self.compacts and self.max_compaction_lag_ms > 0:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
 
     @property
     def deletes(self) -> bool:
-        """Whether age and size delete segments."""
+        """True if segments are deleted by age and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def compacts(self) -> bool:
-        """Whether older values of a key are cleaned away."""
+        """True if older values of a key are removed by compaction."""
         return "compact" in self.cleanup_policy

@@ -1,1 +1,1 @@
-"""Log compaction: which log is cleaned next, and which records a cleaned log keeps."""
+"""Log compaction: the choice of the next log to clean, and of the records to keep."""

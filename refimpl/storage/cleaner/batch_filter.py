@@ -1,10 +1,10 @@
-"""What compaction leaves of a batch: Kafka's rules, one batch at a time.
+"""The filter of compaction: Kafka's rules for one batch at a time.
 
-The newest record of each key stays. A tombstone stays until the delete horizon that compaction
-writes into its batch when it first meets it (KIP-534), so that every reader has had
-`delete.retention.ms` to see it; transaction markers go the same way. Offsets never change, and
-where a batch is the last that a producer wrote, its header outlives its records: it holds the
-sequence number from which that producer must go on (KIP-98).
+The newest record of each key stays. A tombstone stays until its batch's delete horizon. The first
+compaction that meets the tombstone writes that horizon (KIP-534), so that every reader has
+`delete.retention.ms` to see it; transaction markers go the same way. Offsets never change. The
+header of a producer's last batch outlives its records: it holds the sequence number from which that
+producer must go on (KIP-98).
 """
 
 from collections.abc import Mapping
@@ -28,20 +28,20 @@ from refimpl.storage.log.producer_state import Producer
 
 @define
 class BatchFilter:
-    """The rules of one round of cleaning, and where it has come to."""
+    """The rules of one round of cleaning, and its progress."""
 
     keys: OffsetMap
     transactions: CleanedTransactions
     producers: Mapping[int, Producer]
     now_ms: int
     delete_retention_ms: int
-    #: Where the round ends; the last batch stays, for the log must not end earlier afterwards.
+    # : The end of the round; the last batch stays, so that the log does not end earlier afterwards.
     end_offset: int
-    #: Whether tombstones of formats v0 and v1 in this segment are still too young to go.
+    # : True if tombstones of formats v0 and v1 in this segment are still too young to go.
     keeps_old_tombstones: bool = True
 
     def cleaned(self, header: BatchHeader, data: Buffer) -> Buffer | None:
-        """What stays of the batch: all of it, some of its records, its header alone, or nothing."""
+        """The part of the batch that stays: all, some records, only its header, or None."""
         may_go = self.transactions.discards(header, data)
         discarded = may_go and (not header.is_control or self._is_due(header))
         stays = header.next_offset == self.end_offset or self._is_last_of_producer(header)
@@ -73,9 +73,9 @@ class BatchFilter:
         return horizon is not None and horizon <= self.now_ms
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether the producer's state rests on this batch.
+        """True if the producer's state depends on this batch.
 
-        A producer of whom only markers are known is fenced by the epoch of its newest one.
+        A producer with only markers is fenced by the epoch of its newest one.
         """
         producer = self.producers.get(header.producer_id)
         if producer is None:

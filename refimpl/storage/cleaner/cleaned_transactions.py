@@ -1,7 +1,7 @@
-"""Transactions as compaction walks over them: what was aborted goes, and its marker after it.
+"""Transactions during compaction: aborted records go, and their marker goes after them.
 
-KIP-98, KIP-534. A marker must stay as long as a record of its transaction is there: a reader of
-committed records would otherwise take the aborted ones for open, or leave out what comes later.
+KIP-98, KIP-534. A marker must stay as long as a record of its transaction is there. Otherwise a
+read_committed reader would take the aborted records for open, or leave out later ones.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,26 +17,28 @@ from refimpl.storage.format.txn_index import AbortedTxn
 
 
 def _forget(txn: AbortedTxn) -> None:
-    """Where no index is written."""
+    """Discard an aborted transaction, if no index is written."""
 
 
 @define
 class CleanedTransactions:
-    """The transactions that are open at the batch that was read last."""
+    """The transactions that are open at the last batch that was read."""
 
-    #: Told of each aborted transaction whose records and marker are still there.
+    # : Called with each aborted transaction whose records and marker are still there.
     keep: Callable[[AbortedTxn], None] = _forget
     _expected: list[AbortedTxn] = field(factory=list[AbortedTxn], init=False)
     _aborted: dict[int, AbortedTxn] = field(factory=dict[int, AbortedTxn], init=False)
     _seen: set[int] = field(factory=set[int], init=False)
 
     def expect(self, aborted: Iterable[AbortedTxn]) -> None:
-        """These were aborted, says the index of the part of the log that comes next."""
+        """Add aborted transactions from the index of the next part of the log."""
         for txn in aborted:
             heappush(self._expected, txn)
 
     def discards(self, header: BatchHeader, data: Buffer) -> bool:
-        """Whether the batch may go: its records were aborted, or it marks nothing any more."""
+        """True if the batch may go: its records were aborted, or its marker marks nothing any
+        more.
+        """
         while self._expected and self._expected[0].first_offset <= header.last_offset:
             txn = heappop(self._expected)
             self._aborted.setdefault(txn.producer_id, txn)

@@ -1,9 +1,9 @@
 """Compaction: a log that keeps the newest record of each key.
 
-KIP-58 (lag), KIP-98 (transactions), KIP-534 (tombstones and markers). A round reads the dirty part
-of a log for its keys, then rewrites every segment from the log's beginning to where the keys are
-known, several small ones into one, and swaps them in. Offsets stay; a reader that was at one finds
-the next record that is left.
+KIP-58 (lag), KIP-98 (transactions), KIP-534 (tombstones and markers). A round reads the keys of the
+dirty part of a log. Then it rewrites every segment from the log's beginning up to the end of the
+known keys, merges small segments, and swaps the new ones in. Offsets stay; a reader at a removed
+offset finds the next record that is left.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ _WRITE_SIZE = 1 << 20
 
 @frozen
 class Cleaned:
-    """What a round has done: how far the log is clean now, and how much was read and kept."""
+    """The result of a round: the end of the clean part, and the bytes read and kept."""
 
     end_offset: int
     bytes_read: int
@@ -37,7 +37,9 @@ class Cleaned:
 
 
 def first_uncleanable_offset(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
-    """Where cleaning must stop: the segment where something is open, young or still growing."""
+    """The offset at which cleaning must stop: that of a segment that is open, young or still
+    growing.
+    """
     local, lag_ms = log.local, log.config.min_compaction_lag_ms
     closed = segments_between(local, first_dirty, local.active.base_offset)
     young = (s for s in closed if s.largest_timestamp()[0] > now_ms - lag_ms)
@@ -48,7 +50,7 @@ def first_uncleanable_offset(log: PartitionLog, first_dirty: int, now_ms: int) -
 
 
 def compact(log: PartitionLog, first_dirty: int, now_ms: int, *, room: int = ROOM) -> Cleaned:
-    """One round of cleaning, of the part behind `first_dirty` and whatever it supersedes."""
+    """Clean one round: the part behind `first_dirty`, and older records that it supersedes."""
     local, end = log.local, first_uncleanable_offset(log, first_dirty, now_ms)
     if first_dirty >= end:
         return Cleaned(first_dirty, 0, 0)
@@ -82,7 +84,7 @@ def compact(log: PartitionLog, first_dirty: int, now_ms: int, *, room: int = ROO
 
 
 def _clean_into(cleaned: Segment, segment: Segment, rules: BatchFilter) -> None:
-    """Copy what stays, in writes of about a megabyte."""
+    """Copy the records that stay, in writes of about a megabyte."""
     batches: list[BatchHeader] = []
     parts: list[Buffer] = []
     size = 0
@@ -100,7 +102,9 @@ def _clean_into(cleaned: Segment, segment: Segment, rules: BatchFilter) -> None:
 
 
 def _groups(log: LocalLog, segments: Sequence[Segment], end: int) -> Iterator[list[Segment]]:
-    """Segments that fit into one: by bytes of log and of indexes, and by range of offsets."""
+    """Groups of segments that fit into one: by bytes of log and indexes, and by range of
+    offsets.
+    """
     group: list[Segment] = []
     for number, segment in enumerate(segments):
         following = segments[number + 1 : number + 2]
@@ -132,10 +136,10 @@ def _end(log: LocalLog, segment: Segment) -> int:
 
 
 def _old_horizon_ms(log: LocalLog, first_dirty: int, retention_ms: int) -> int:
-    """Tombstones of old formats go by the age of the last clean segment.
+    """The time before which tombstones of old formats go, by the age of the last clean segment.
 
-    Kafka asks for the file's modification time; this asks for its newest record, which a copied
-    file has as well.
+    Kafka uses the file's modification time. This uses its newest record, which a copied file has as
+    well.
     """
     clean = segments_between(log, 0, first_dirty)
     return clean[-1].largest_timestamp()[0] - retention_ms if clean else 0

@@ -1,8 +1,8 @@
-"""Which log is compacted next, and how far each has come: Kafka's LogCleanerManager.
+"""The choice of the next log to compact, and the progress of each: Kafka's LogCleanerManager.
 
-How clean a log is stands in `cleaner-offset-checkpoint`. The dirtiest goes first; one that has
-waited for `max.compaction.lag.ms` goes whatever its share of dirt (KIP-354). A log in which
-something is broken is left alone from then on, and the others go on (KIP-346).
+`cleaner-offset-checkpoint` holds the end of each log's clean part. The dirtiest log goes first; one
+that has waited for `max.compaction.lag.ms` goes whatever its dirty ratio (KIP-354). A damaged log
+is left alone from then on, and the others go on (KIP-346).
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
 @frozen
 class Dirt:
-    """What a round could do for a log."""
+    """The dirty part of a log, and the amounts that a round would clean."""
 
     partition: Partition
     log: PartitionLog
@@ -33,12 +33,12 @@ class Dirt:
 
     @property
     def ratio(self) -> float:
-        """The share that is dirty of what could be cleaned."""
+        """The dirty share of the bytes that could be cleaned."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether there is enough to clean, or what there is has waited long enough."""
+        """True if there is enough to clean, or it has waited long enough."""
         wanted = self.is_due or self.ratio > self.log.config.min_cleanable_dirty_ratio
         return wanted and self.dirty_bytes > 0
 
@@ -53,9 +53,9 @@ class LogCleaner:
     _clean_to: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Read how far each log is clean; a damaged checkpoint only costs work.
+        """Read the end of each log's clean part; a damaged checkpoint only costs work.
 
-        A recovery may have cut a log before anybody could say so here.
+        A recovery may have truncated a log before this cleaner could be informed.
         """
         if CLEANER_OFFSETS in self.directory.disk.list_files(""):
             try:
@@ -67,7 +67,7 @@ class LogCleaner:
             self.truncated(partition, log.end_offset)
 
     def clean_dirtiest(self, now_ms: int) -> tuple[Partition, Cleaned] | None:
-        """One round for the log that needs it most, if any does."""
+        """Clean one round of the log that needs it most; None if none does."""
         worth_it = [dirt for dirt in self.dirt(now_ms) if dirt.is_worth_it]
         if not worth_it:
             return None
@@ -81,22 +81,26 @@ class LogCleaner:
         return dirt.partition, done
 
     def dirt(self, now_ms: int) -> Iterator[Dirt]:
-        """How dirty each log is that is compacted."""
+        """The dirty part of each compacted log."""
         for partition, log in self.directory.logs.items():
             if log.config.compacts and partition not in self.uncleanable:
                 yield self._dirt(partition, log, now_ms)
 
     def watch(self, partition: Partition) -> None:
-        """Hear when this log is cut: on disk before data go, so that no crash comes between."""
+        """Watch for truncations of this log: the checkpoint is on disk before data go, so no crash
+        comes between.
+        """
         self.directory.logs[partition].local.before_cut = partial(self.truncated, partition)
 
     def forget(self, partition: Partition) -> None:
-        """The partition is gone; one that bears its name later is another one."""
+        """Forget a deleted partition; a later one of its name is another one."""
         self.uncleanable.pop(partition, None)
         self._clean_to.pop(partition, None)
 
     def truncated(self, partition: Partition, offset: int) -> None:
-        """The log is cut here: what is written next behind it is not clean."""
+        """Lower the clean part of a log that is truncated here: later records behind it are not
+        clean.
+        """
         if self._clean_to.get(partition, 0) > offset:
             self._checkpoint(partition, offset)
 
@@ -116,7 +120,7 @@ class LogCleaner:
         )
 
     def _has_waited(self, log: PartitionLog, first_dirty: int, now_ms: int) -> bool:
-        """Whether the oldest dirty segment began longer ago than `max.compaction.lag.ms`."""
+        """True if the oldest dirty segment began longer ago than `max.compaction.lag.ms`."""
         until = now_ms - log.config.max_compaction_lag_ms
         closed = segments_between(log.local, first_dirty, log.local.active.base_offset)
         firsts = (next(segment.headers(), None) for segment in closed)

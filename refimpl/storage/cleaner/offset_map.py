@@ -1,7 +1,7 @@
 """The newest offset of each key in the part of a log that is to be cleaned.
 
-Kafka's map holds a hash of each key in a buffer of fixed size (`log.cleaner.dedupe.buffer.size`),
-so that a log may have more keys than memory: what does not fit waits for the next round.
+Kafka's map holds a hash of each key in a buffer of fixed size (`log.cleaner.dedupe.buffer.size`).
+So a log may have more keys than fit into memory: the rest waits for the next round.
 """
 
 from collections.abc import Iterator
@@ -25,18 +25,20 @@ _HASH_SIZE = 16
 
 @define
 class OffsetMap:
-    """Hash of a key to its newest offset, up to `latest_offset`, for so many keys."""
+    """A map from the hash of a key to its newest offset, up to `latest_offset`, for a limited
+    number.
+    """
 
     room: int = ROOM
     latest_offset: int = -1
     _offsets: dict[bytes, int] = field(factory=dict[bytes, int], init=False)
 
     def __len__(self) -> int:
-        """How many keys are known."""
+        """The number of keys."""
         return len(self._offsets)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note the newest offset so far; false when there is no room for one more key."""
+        """Note the newest offset so far; False if there is no room for one more key."""
         name = _hashed(key)
         if len(self._offsets) >= self.room and name not in self._offsets:
             return False
@@ -48,15 +50,16 @@ class OffsetMap:
         return self._offsets.get(_hashed(key), -1)
 
     def reach(self, offset: int) -> None:
-        """Everything up to this offset is in the map."""
+        """Note that everything up to this offset is in the map."""
         self.latest_offset = max(self.latest_offset, offset)
 
 
 def mapped_keys(log: LocalLog, start: int, end: int, room: int = ROOM) -> OffsetMap:
-    """The keys of a log between two offsets, or of as much of it as there is room for.
+    """The keys of a log between two offsets, as far as there is room.
 
-    What was aborted is no value of its key. When the room ends within a batch, the keys of its
-    first records are known already: their older values go, and they stay, as all that is new does.
+    Aborted records are not counted as values of their keys. If the room ends within a batch, the
+    keys of its first records are in the map already: their older values go, and these records stay,
+    as everything new does.
     """
     known = OffsetMap(room)
     transactions = CleanedTransactions()

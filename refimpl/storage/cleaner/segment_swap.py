@@ -1,8 +1,8 @@
-"""Putting a cleaned segment in the place of those that it was made from.
+"""The replacement of segments by the cleaned segment that was made from them.
 
-Names tell a crash how far it came (KAFKA-6264, `leftovers` reads them): `.cleaned` is unfinished
-and goes; `.swap` is complete and wins over the segments whose offsets it covers. Both the bytes
-and the names of one step are safe before the next step begins.
+File names show a restart how far the replacement came (KAFKA-6264, `leftovers` reads them).
+`.cleaned` is unfinished and is deleted; `.swap` is complete and replaces the segments whose offsets
+it covers. Bytes and names of one step are flushed before the next step begins.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class CleanedFiles:
         self.disk.delete(path + CLEANED)
 
     def list_files(self, folder: str) -> dict[str, int]:
-        """Only those with the ending, and without it."""
+        """The files with the ending `.cleaned`, without it."""
         return {
             name.removesuffix(CLEANED): size
             for name, size in self.disk.list_files(folder).items()
@@ -79,7 +79,7 @@ class CleanedFiles:
 
 
 def new_cleaned_segment(log: LocalLog, base_offset: int, now_ms: int) -> Segment:
-    """An empty segment on the side; what an attempt before left there is removed."""
+    """An empty segment beside the log; leftovers of an earlier attempt are removed."""
     files = CleanedFiles(log.disk)
     for name in files.list_files(log.folder):
         files.delete(f"{log.folder}/{name}")
@@ -87,7 +87,7 @@ def new_cleaned_segment(log: LocalLog, base_offset: int, now_ms: int) -> Segment
 
 
 def swap_in(log: LocalLog, old: Sequence[Segment], cleaned: Segment, now_ms: int) -> None:
-    """Replace segments that follow one another by the cleaned one."""
+    """Replace consecutive segments by the cleaned one."""
     cleaned.close()
     disk, folder, names = log.disk, log.folder, cleaned.files()
     disk.flush_folder(folder)

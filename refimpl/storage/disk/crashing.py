@@ -1,8 +1,8 @@
 """A disk that crashes and fails on cue.
 
-It keeps what was flushed apart from what was only written. A crash keeps, of each file's unflushed
-changes, any prefix, the last of them torn at any byte; and of the unflushed changes of names any
-prefix. That is what a journalling file system promises, and no more.
+It keeps flushed bytes apart from written ones. A crash keeps any prefix of each file's unflushed
+changes, the last of them torn at any byte, and any prefix of the unflushed changes of names. That
+is the promise of a journalling file system, and no more.
 """
 
 import errno
@@ -15,7 +15,7 @@ from refimpl.storage.disk.interface import Buffer, MemoryDisk
 
 
 class Change(NamedTuple):
-    """Bytes behind a file's end, or, when they are `None`, a cut to `size`."""
+    """Bytes appended to a file, or, if they are `None`, a truncation to `size`."""
 
     data: bytes | None = None
     size: int = 0
@@ -23,13 +23,14 @@ class Change(NamedTuple):
 
 @define(eq=False)
 class Inode:
-    """A file apart from its name: what is safe, and what was done since."""
+    """A file apart from its name: its flushed bytes, and the changes since."""
 
     safe: bytes = b""
     changes: list[Change] = field(factory=list[Change])
 
     def after(self, count: int, torn_at: int | None = None, *, zeros: bool = False) -> bytes:
-        """What a crash leaves that kept so many changes, and of the last only `torn_at` bytes.
+        """The content after a crash that kept so many changes, and of the last only `torn_at`
+        bytes.
 
         With `zeros` the length of the torn write was kept, but not its bytes.
         """
@@ -52,8 +53,8 @@ Names = dict[str, Inode]
 class CrashDisk(MemoryDisk):
     """The disk of the simulator and of the crash tests.
 
-    `fail` is asked before every operation and may answer with an errno; `capacity` is where ENOSPC
-    begins, in the middle of a write if need be, as on a real disk.
+    `fail` is called before every operation and may return an errno. `capacity` is the size at which
+    ENOSPC begins, in the middle of a write if need be, as on a real disk.
     """
 
     capacity: int | None = None
@@ -67,7 +68,7 @@ class CrashDisk(MemoryDisk):
     )
 
     def __attrs_post_init__(self) -> None:
-        """What the disk starts with is safe."""
+        """Count the initial files as flushed."""
         self.inodes = {path: Inode(bytes(content)) for path, content in self.files.items()}
         self.safe_names, self.safe_folders = dict(self.inodes), set(self.directories)
 
@@ -87,25 +88,25 @@ class CrashDisk(MemoryDisk):
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def read(self, path: str, position: int, length: int) -> bytes:
-        """At most so many bytes."""
+        """Read at most so many bytes."""
         self._step("read", path)
         return super().read(path, position, length)
 
     def flush(self, path: str) -> None:
-        """From here on a crash keeps the file's bytes."""
+        """Flush the file: a crash keeps its bytes from here on."""
         self._step("flush", path)
         super().flush(path)
         inode = self.inodes[path]
         inode.safe, inode.changes = bytes(self.files[path]), []
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file."""
         self._step("truncate", path)
         super().truncate(path, size)
         self.inodes[path].changes.append(Change(size=size))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or a folder another name."""
+        """Rename a file or a folder."""
         self._step("rename", old)
         is_folder = old in self.directories
         super().rename(old, new)
@@ -115,7 +116,7 @@ class CrashDisk(MemoryDisk):
         self._name_changed(new)
 
     def delete(self, path: str) -> None:
-        """Remove a file."""
+        """Delete a file."""
         self._step("delete", path)
         super().delete(path)
         del self.inodes[path]
@@ -135,7 +136,7 @@ class CrashDisk(MemoryDisk):
         self._name_changed(folder)
 
     def flush_folder(self, folder: str) -> None:
-        """From here on a crash keeps the names in this folder.
+        """Flush the names in this folder: a crash keeps them from here on.
 
         A journal is written in order, so everything up to the last change in it is kept.
         """
@@ -148,11 +149,11 @@ class CrashDisk(MemoryDisk):
 
     @property
     def used(self) -> int:
-        """How many bytes all files have."""
+        """The total size of all files, in bytes."""
         return sum(map(len, self.files.values()))
 
     def names_after(self, count: int) -> tuple[Names, set[str]]:
-        """The names that a crash leaves that kept so many of their changes."""
+        """The names after a crash that kept so many of their changes."""
         if count == 0:
             return self.safe_names, self.safe_folders
         _, names, folders = self.name_changes[count - 1]
@@ -172,7 +173,7 @@ class CrashDisk(MemoryDisk):
         return CrashDisk(files, set(folders))
 
     def copy(self) -> "CrashDisk":
-        """The same disk, whose future is its own."""
+        """A copy of the disk, which changes independently."""
         twin = CrashDisk(
             {path: bytearray(content) for path, content in self.files.items()},
             set(self.directories),

@@ -1,7 +1,7 @@
-"""Real files: the one module of the log that knows an operating system.
+"""Real files: the only module of the log that knows an operating system.
 
-Appends go by `write` into the page cache, reads by `pread`; nothing is mapped, so a log of any size
-costs no memory. Descriptors are kept open, the least recently used are closed first.
+Appends go by `write` into the page cache, reads by `pread`. Nothing is mapped, so a log of any size
+costs no memory. Descriptors are kept open; the least recently used are closed first.
 """
 
 import os
@@ -26,7 +26,7 @@ class FileDisk:
     _handles: dict[str, int] = field(factory=dict[str, int], init=False)
 
     def append(self, path: str, *parts: Buffer) -> None:
-        """Write the parts at the end, all of them or as far as the disk goes."""
+        """Append the parts, all of them or as far as the disk goes."""
         handle = self._handle(path, create=True)
         for start in range(0, len(parts), _PARTS_AT_ONCE):
             chunk = parts[start : start + _PARTS_AT_ONCE]
@@ -36,7 +36,7 @@ class FileDisk:
                 _write_rest(handle, chunk, written)
 
     def read(self, path: str, position: int, length: int) -> bytes:
-        """At most so many bytes; one `pread` returns 2 GiB at most, and may return fewer."""
+        """Read at most so many bytes; one `pread` returns 2 GiB at most, and may return fewer."""
         handle = self._handle(path)
         data = os.pread(handle, length, position)
         while data and len(data) < length:
@@ -47,27 +47,27 @@ class FileDisk:
         return data
 
     def size(self, path: str) -> int:
-        """How many bytes the file has."""
+        """The size of the file in bytes."""
         return os.stat(self.root / path).st_size
 
     def flush(self, path: str) -> None:
-        """Wait for the file's bytes and its length."""
+        """Flush the file's bytes and its length."""
         os.fdatasync(self._handle(path))
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file."""
         handle = self._handle(path)
         os.ftruncate(handle, min(size, os.fstat(handle).st_size))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or a folder another name."""
+        """Rename a file or a folder."""
         os.replace(self.root / old, self.root / new)
         for path in [p for p in self._handles if p == old or p.startswith(f"{old}/")]:
             self._close(path)
         self._close(new)
 
     def delete(self, path: str) -> None:
-        """Remove a file."""
+        """Delete a file."""
         self._close(path)
         os.unlink(self.root / path)
 
@@ -90,11 +90,11 @@ class FileDisk:
         os.rmdir(self.root / folder)
 
     def flush_folder(self, folder: str) -> None:
-        """Wait for the names in a folder; without this a new file may be gone after a crash."""
+        """Flush the names in a folder; without this a new file may be gone after a crash."""
         _flush(self.root / folder)
 
     def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
-        """Wait for all of them at once: a file system's journal is written for many as for one."""
+        """Flush all of them at once: a file system's journal is written for many as for one."""
         paths = [self.root / path for path in (*files, *folders)]
         if len(paths) == 1:
             _flush(paths[0])
@@ -114,7 +114,7 @@ class FileDisk:
             handle = os.open(self.root / path, flags, 0o644)
             if len(self._handles) >= self.open_files:
                 self._close(next(iter(self._handles)))
-        self._handles[path] = handle  # behind all others: a dict remembers the order
+        self._handles[path] = handle  # moved to the end: a dict remembers the order
         return handle
 
     def _close(self, path: str) -> None:
@@ -124,8 +124,9 @@ class FileDisk:
 
 
 def _flush(path: Path) -> None:
-    """A file's bytes and its length, or a folder's names; by a descriptor of its own, for others
-    close theirs meanwhile."""
+    """Flush a file or a folder's names, by a descriptor of its own, because others may close theirs
+    meanwhile.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -134,7 +135,7 @@ def _flush(path: Path) -> None:
 
 
 def _write_rest(handle: int, parts: tuple[Buffer, ...], written: int) -> None:
-    """A short write is followed by the rest, which either fits or tells why it does not."""
+    """Write the rest after a short write; it either fits, or raises the reason why not."""
     rest = memoryview(b"".join(parts))[written:]
     while rest:
         rest = rest[os.write(handle, rest) :]

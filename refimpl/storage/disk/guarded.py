@@ -1,7 +1,7 @@
 """A disk that is given up after its first failure (KIP-112).
 
-After a failed fsync the kernel may have dropped the pages and call the next one a success, so
-trying again would turn lost data into data that are called safe.
+After a failed fsync the kernel may have dropped the pages, and the next fsync may succeed. So
+trying again could report lost data as flushed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @define(eq=False)
 class GuardedDisk:
-    """Passes everything on, until something fails; from then on it refuses."""
+    """A disk that passes every operation on, until one fails; from then on it refuses."""
 
     disk: Disk
     failure: str | None = None

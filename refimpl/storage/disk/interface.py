@@ -1,7 +1,7 @@
-"""What the log asks of a disk: one small interface, and the disk that is only memory.
+"""The interface of a disk as the log uses it, and a disk in memory.
 
 A path is relative to one log directory and uses `/`. Every failure is an `OSError`. As on POSIX, a
-file's bytes are safe after `flush`, and its name, or the lack of it, after `flush_folder`.
+file's bytes survive a crash after `flush`, and its name, or its deletion, after `flush_folder`.
 """
 
 import errno
@@ -14,34 +14,34 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Disk(Protocol):
-    """A log directory: files that grow at the end, are cut, renamed and removed."""
+    """A log directory: files that are appended to, truncated, renamed and deleted."""
 
     def append(self, path: str, *parts: Buffer) -> None:
-        """Write the parts behind one another at the end; the file is made if it is not there."""
+        """Append the parts one after the other; the file is created if it does not exist."""
         ...
 
     def read(self, path: str, position: int, length: int) -> bytes:
-        """At most so many bytes, fewer only where the file ends."""
+        """Read at most so many bytes, fewer only at the end of the file."""
         ...
 
     def size(self, path: str) -> int:
-        """How many bytes the file has."""
+        """The size of the file in bytes."""
         ...
 
     def flush(self, path: str) -> None:
-        """Return when the file's bytes, and its length, will survive a crash."""
+        """Return once the file's bytes, and its length, will survive a crash."""
         ...
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut the file to this size; a file that is no longer stays as it is."""
+        """Truncate the file to this size; a file that is not longer stays as it is."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or a folder another name, taking the place of a file that has it."""
+        """Rename a file or a folder, replacing a file of the new name."""
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file."""
+        """Delete a file."""
         ...
 
     def list_files(self, folder: str) -> dict[str, int]:
@@ -53,7 +53,7 @@ class Disk(Protocol):
         ...
 
     def make_folder(self, folder: str) -> None:
-        """Make a folder; nothing happens when it is there."""
+        """Make a folder, unless it exists."""
         ...
 
     def delete_folder(self, folder: str) -> None:
@@ -61,11 +61,11 @@ class Disk(Protocol):
         ...
 
     def flush_folder(self, folder: str) -> None:
-        """Return when the names in this folder will survive a crash; `""` is the directory."""
+        """Return once the names in this folder will survive a crash; `""` is the directory."""
         ...
 
     def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
-        """As `flush` and `flush_folder` of each; the order is the disk's."""
+        """Flush each of these files and folders; the order is the disk's."""
         ...
 
 
@@ -79,7 +79,9 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
 
 
 def replace_files(disk: Disk, files: Mapping[str, bytes], folders: Sequence[str] = ()) -> None:
-    """The same for many files, each by itself; the names in these folders survive a crash, too."""
+    """Write many small files, each as `replace_file` does; the names in these folders survive a
+    crash, too.
+    """
     temporary = {path: _write_beside(disk, path, content) for path, content in files.items()}
     disk.flush_together(tuple(temporary.values()), ())
     for path, written in temporary.items():
@@ -89,7 +91,7 @@ def replace_files(disk: Disk, files: Mapping[str, bytes], folders: Sequence[str]
 
 
 def _write_beside(disk: Disk, path: str, content: bytes) -> str:
-    """Under a name of its own, which is answered; what was left there by a crash goes."""
+    """Write a temporary file and return its path; a leftover of a crash is deleted first."""
     temporary = f"{path}.tmp"
     folder, _, name = path.rpartition("/")
     if f"{name}.tmp" in disk.list_files(folder):
@@ -99,19 +101,19 @@ def _write_beside(disk: Disk, path: str, content: bytes) -> str:
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """A small file as a whole."""
+    """The whole content of a small file."""
     return disk.read(path, 0, disk.size(path))
 
 
 @define(eq=False)
 class MemoryDisk:
-    """A disk that is only memory: nothing is lost, because nothing crashes."""
+    """A disk in memory: nothing is lost, because nothing crashes."""
 
     files: dict[str, bytearray] = field(factory=dict[str, bytearray])
     directories: set[str] = field(factory=set[str])
 
     def append(self, path: str, *parts: Buffer) -> None:
-        """Write the parts at the end."""
+        """Append the parts."""
         content = self.files.get(path)
         if content is None:
             self._must_have_folder(path)
@@ -120,25 +122,25 @@ class MemoryDisk:
             content += part
 
     def read(self, path: str, position: int, length: int) -> bytes:
-        """At most so many bytes."""
+        """Read at most so many bytes."""
         if position < 0 or length < 0:
             raise OSError(errno.EINVAL, "Invalid argument", path)
         return bytes(memoryview(self._content(path))[position : position + length])
 
     def size(self, path: str) -> int:
-        """How many bytes the file has."""
+        """The size of the file in bytes."""
         return len(self._content(path))
 
     def flush(self, path: str) -> None:
-        """Nothing to do, if the file is there."""
+        """Do nothing, if the file exists."""
         self._content(path)
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file."""
         del self._content(path)[size:]
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file, or a folder with all that is in it, another name."""
+        """Rename a file, or a folder with all its files."""
         if old in self.directories:
             self.directories.remove(old)
             self.directories.add(new)
@@ -150,7 +152,7 @@ class MemoryDisk:
             self.files[new] = self.files.pop(old)
 
     def delete(self, path: str) -> None:
-        """Remove a file."""
+        """Delete a file."""
         self._content(path)
         del self.files[path]
 
@@ -180,11 +182,11 @@ class MemoryDisk:
         self.directories.remove(folder)
 
     def flush_folder(self, folder: str) -> None:
-        """Nothing to do, if the folder is there."""
+        """Do nothing, if the folder exists."""
         self._must_have_folder(f"{folder}/" if folder else "")
 
     def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
-        """One after the other."""
+        """Flush one after the other."""
         for path in files:
             self.flush(path)
         for folder in folders:

@@ -1,9 +1,8 @@
 """Record batches, format v2: the header that the broker reads and the records that it does not.
 
 KIP-98 (the format), KIP-101 (the leader epoch, outside the CRC), KIP-534 (delete horizon). A broker
-reads 61 bytes of a batch and checks a CRC; on the way to disk it writes two fields, base offset
-and leader epoch, that stand before what the CRC covers. Records are opened by tools and by
-compaction only.
+reads 61 bytes of a batch and checks a CRC. Before writing it to disk the broker sets two fields,
+base offset and leader epoch, which the CRC does not cover. Only tools and compaction open records.
 """
 
 import zlib
@@ -44,16 +43,16 @@ _SEQUENCES = 1 << 31
 
 
 class TimestampType(IntEnum):
-    """Who stamped the records: message.timestamp.type (KIP-32)."""
+    """The source of the records' timestamps: message.timestamp.type (KIP-32)."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class BatchHeader(NamedTuple):
-    """What a broker needs to know of a batch, of any format; v0 and v1 know less and say -1.
+    """The header of a batch of any format; fields that v0 and v1 lack are -1.
 
-    A tuple in the order of the bytes, because one is made for every batch that comes by.
+    It is a tuple in the order of the bytes, because one is made for every batch.
     """
 
     base_offset: int
@@ -72,7 +71,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes the whole batch has."""
+        """The size of the whole batch in bytes."""
         return LOG_OVERHEAD + self.length
 
     @property
@@ -82,7 +81,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Where the next batch may begin."""
+        """The offset at which the next batch may begin."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -94,28 +93,29 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed."""
+        """The codec of the records."""
         return codec_of(self.attributes)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who stamped the records."""
+        """The source of the records' timestamps."""
         return TimestampType(bool(self.attributes & _LOG_APPEND_TIME))
 
     @property
     def is_transactional(self) -> bool:
-        """Whether a marker decides later about these records."""
+        """True if a later marker commits or aborts these records."""
         return bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Whether the one record in here speaks to brokers and not to consumers."""
+        """True if the only record is for brokers, not for consumers."""
         return bool(self.attributes & _CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in here may go; stands in for the base timestamp
-        (KIP-534)."""
+        """The time from which tombstones and markers may go; it replaces the base timestamp
+        (KIP-534).
+        """
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
 
@@ -135,9 +135,9 @@ def codec_of(attributes: int) -> Codec:
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
-    """The header at this position, of v2 or of an old message; says nothing about the records.
+    """The header at this position, of v2 or of an old message; the records are not checked.
 
-    Only sizes that cannot be are refused, for what follows needs them.
+    Only impossible sizes are refused, because later steps depend on them.
     """
     if len(data) - position < MAGIC_AT + 1:
         raise CorruptBatch(f"only {len(data) - position} bytes, less than any batch has")
@@ -155,7 +155,7 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 
 def crc_matches(data: Buffer, header: BatchHeader, position: int = 0) -> bool:
-    """Whether the bytes are those that the producer sent: CRC32C, or CRC32 before v2."""
+    """True if the bytes match the producer's checksum: CRC32C, or CRC32 before v2."""
     view = memoryview(data)
     if header.magic == MAGIC:
         return crc32c(view[position + CRC_FROM : position + header.size]) == header.crc
@@ -163,7 +163,8 @@ def crc_matches(data: Buffer, header: BatchHeader, position: int = 0) -> bool:
 
 
 def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
-    """The first bytes of the batch with what the leader decides; the CRC does not cover them.
+    """The first bytes of the batch with the fields that the leader sets; the CRC does not cover
+    them.
 
     The rest of the batch, from `PLACED_SIZE` on, goes to disk as it came (KIP-101).
     """
@@ -171,7 +172,7 @@ def placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
 
 
 def header_placed(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
-    """The header as it is then."""
+    """The header with the fields that the leader sets."""
     return _new(BatchHeader, (base_offset, header.length, leader_epoch, *header[3:]))
 
 
@@ -196,7 +197,7 @@ def stamped(
 
 
 def converted(data: Buffer, position: int, header: BatchHeader, codec: Codec) -> bytes:
-    """The batch with its records compressed another way; they are not opened one by one."""
+    """The batch with its records in another codec; they are not opened one by one."""
     payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
     records = compress(codec, decompress(header.codec, payload))
     fields = header._replace(
@@ -209,7 +210,7 @@ def converted(data: Buffer, position: int, header: BatchHeader, codec: Codec) ->
 
 
 def emptied(header: BatchHeader) -> bytes:
-    """The batch without its records, for what its header alone says: offsets and sequences."""
+    """The batch without its records, for the offsets and sequences in its header."""
     flags = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
     fields = header._replace(
         length=HEADER_SIZE - LOG_OVERHEAD,
@@ -240,8 +241,8 @@ def encode_batch(
 ) -> bytes:
     """One batch of format v2.
 
-    Compaction keeps `base_offset` and `last_offset` of the batch whose records it thins out, for
-    sequence numbers are counted from them; without any record left they are all there is.
+    Compaction keeps `base_offset` and `last_offset` of a batch from which it removes records,
+    because sequence numbers are counted from them. A batch without records consists of these alone.
     """
     kept = list(records)
     base = base_offset if base_offset is not None else kept[0].offset
@@ -272,20 +273,20 @@ def encode_batch(
 def decode_records(data: Buffer, position: int = 0) -> Iterator[Record]:
     """The records of the v2 batch at this position, with absolute offsets and timestamps.
 
-    The CRC is the caller's to check; a count that differs from the header is a corrupt batch.
+    The caller checks the CRC; a count that differs from the header is a corrupt batch.
     """
     return _decoded(data, position, record_of, _itself)
 
 
 def decode_keys(data: Buffer, position: int = 0) -> Iterator[bytes | None]:
-    """Their keys alone: a quarter of the work, for what a client may send millions of."""
+    """The keys alone, at a quarter of the cost: a client may send millions of records."""
     return _decoded(data, position, _key, _key)
 
 
 def _decoded(
     data: Buffer, position: int, theirs: Callable[[Any], T], ours: Callable[[Record], T]
 ) -> Iterator[T]:
-    """What is taken of each record, of the library's or of ours."""
+    """A value of each record, by a function for the library's records or for ours."""
     header = read_header(data, position)
     payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
     body = decompress(header.codec, payload)
@@ -313,7 +314,7 @@ def _itself(record: Record) -> Record:
 
 
 def _uncompressed(header: BatchHeader, body: bytes) -> bytes:
-    """The same batch with its records as they are; the CRC stays what it was."""
+    """The same batch with uncompressed records; the CRC stays that of the original."""
     length = HEADER_SIZE - LOG_OVERHEAD + len(body)
     fields = header._replace(length=length, attributes=header.attributes & ~_CODEC)
     return _HEADER.pack(*fields) + body
@@ -388,8 +389,7 @@ def _decode_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _read_message(data: Buffer, position: int) -> BatchHeader:
-    """A message of v0 or v1, or the wrapper around compressed ones, whose offset is the last
-    inside."""
+    """A message of v0 or v1, or the wrapper of compressed ones, whose offset is the last inside."""
     if len(data) - position < _MESSAGE.size:
         raise CorruptBatch(f"only {len(data) - position} bytes, less than any message has")
     offset, length, crc, magic, attributes, timestamp = _MESSAGE.unpack_from(data, position)

@@ -1,6 +1,6 @@
-"""The small text files around a log: checkpoints, ids, and the mark of a clean shutdown.
+"""The small text files around a log: checkpoints, ids, and the clean shutdown mark.
 
-A checkpoint is a version, a count and a line per entry. All are replaced as a whole, so that a
+A checkpoint is a version, a count and a line per entry. Each file is replaced as a whole, so that a
 crash leaves the old one or the new one (KIP-101, KIP-516, KIP-858, KIP-966).
 """
 
@@ -25,7 +25,7 @@ _VERSION = 0
 
 
 def write_checkpoint(disk: Disk, path: str, lines: Sequence[str]) -> None:
-    """Version, count, and a line per entry."""
+    """Write a checkpoint: version, count, and a line per entry."""
     text = "\n".join((str(_VERSION), str(len(lines)), *lines))
     replace_file(disk, path, f"{text}\n".encode())
 
@@ -34,7 +34,7 @@ def read_checkpoint(disk: Disk, path: str, fields: int) -> list[tuple[list[str],
     """The entries' fields, each with the position of its line."""
     content = read_file(disk, path)
     if not content:
-        return []  # Kafka makes the file before it has anything to say, and may be killed then
+        return []  # Kafka creates the file before it has an entry, and may be killed then
     entries: list[tuple[list[str], int]] = []
     position = 0
     for line in content.split(b"\n")[: content.count(b"\n")]:
@@ -57,13 +57,13 @@ def read_checkpoint(disk: Disk, path: str, fields: int) -> list[tuple[list[str],
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:
-    """An offset per partition, as in the three checkpoints of a log directory."""
+    """Write an offset per partition, as in the three checkpoints of a log directory."""
     ordered = sorted(offsets.items())
     write_checkpoint(disk, path, [f"{topic} {part} {offset}" for (topic, part), offset in ordered])
 
 
 def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
-    """An offset per partition."""
+    """Read an offset per partition."""
     return {
         (topic, _number(path, part, at)): _number(path, offset, at)
         for (topic, part, offset), at in read_checkpoint(disk, path, fields=3)
@@ -71,12 +71,12 @@ def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
 
 
 def write_epochs(disk: Disk, path: str, epochs: Iterable[tuple[int, int]]) -> None:
-    """Where each leader epoch starts."""
+    """Write the start offset of each leader epoch."""
     write_checkpoint(disk, path, [f"{epoch} {start}" for epoch, start in epochs])
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
-    """Where each leader epoch starts."""
+    """Read the start offset of each leader epoch."""
     return [
         (_number(path, epoch, at), _number(path, start, at))
         for (epoch, start), at in read_checkpoint(disk, path, fields=2)
@@ -84,8 +84,10 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
 
 
 def write_partition_metadata(disk: Disk, topic_ids: Mapping[str, bytes]) -> None:
-    """Which topic each folder belongs to: a name can be used again, an id cannot (KIP-516). The
-    folders survive a crash from then on."""
+    """Write each folder's topic id: a name can be used again, an id cannot (KIP-516).
+
+    The folders survive a crash from then on.
+    """
     files = {
         f"{folder}/{PARTITION_METADATA}": f"version: 0\ntopic_id: {_to_text(topic_id)}".encode()
         for folder, topic_id in topic_ids.items()
@@ -94,7 +96,7 @@ def write_partition_metadata(disk: Disk, topic_ids: Mapping[str, bytes]) -> None
 
 
 def read_partition_metadata(disk: Disk, folder: str) -> bytes:
-    """The id of the topic that a folder belongs to."""
+    """The topic id of a folder."""
     path = f"{folder}/{PARTITION_METADATA}"
     fields = _properties(read_file(disk, path), ": ")
     version, topic_id = fields.get("version"), fields.get("topic_id")
@@ -109,13 +111,15 @@ def read_partition_metadata(disk: Disk, folder: str) -> bytes:
 
 
 def write_meta_properties(disk: Disk, properties: Mapping[str, str]) -> None:
-    """Whose log directory this is; version 1 has cluster.id, node.id and directory.id (KIP-858)."""
+    """Write the owner of a log directory; version 1 has cluster.id, node.id and directory.id
+    (KIP-858).
+    """
     lines = [f"{key}={value}" for key, value in sorted(properties.items())]
     replace_file(disk, META_PROPERTIES, "\n".join(["#", *lines, ""]).encode())
 
 
 def read_meta_properties(disk: Disk) -> dict[str, str]:
-    """Whose log directory this is."""
+    """The owner of a log directory: its meta.properties."""
     found = _properties(read_file(disk, META_PROPERTIES), "=")
     if (version := found.get("version")) not in ("0", "1"):
         raise UnsupportedFormat(META_PROPERTIES, 0, f"version {version}, neither 0 nor 1")
@@ -123,13 +127,13 @@ def read_meta_properties(disk: Disk) -> dict[str, str]:
 
 
 def write_clean_shutdown(disk: Disk, broker_epoch: int = -1) -> None:
-    """Say that everything is on disk, and in which incarnation (KIP-966)."""
+    """Write the mark that everything is on disk, with the broker epoch (KIP-966)."""
     mark = orjson.dumps({"version": 0, "brokerEpoch": broker_epoch})
     replace_file(disk, CLEAN_SHUTDOWN, mark)
 
 
 def take_clean_shutdown(disk: Disk) -> bool:
-    """Whether the last shutdown was clean; the mark is removed for good before anything else."""
+    """True if the last shutdown was clean; the mark is deleted for good before anything else."""
     if CLEAN_SHUTDOWN not in disk.list_files(""):
         return False
     disk.delete(CLEAN_SHUTDOWN)

@@ -1,9 +1,9 @@
 """The five codecs of a record batch, framed as Kafka's Java client frames them.
 
 KIP-110 (zstd), KIP-57 (lz4 frames that follow the lz4 specification). Snappy comes in xerial's
-framing from Java and as one raw block from others; both are read, xerial's is written. What
-decompresses to more than a batch may hold is refused before there is memory for it: a megabyte of
-zstd can stand for 30 GB.
+framing from Java and as one raw block from others; both are read, xerial's is written. A payload
+that decompresses to more than a batch may hold is refused before memory is allocated for it: a
+megabyte of zstd can decompress to 30 GB.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from refimpl.errors import CorruptBatch, MessageTooLarge
 
 
 class Codec(IntEnum):
-    """What the lowest three bits of a batch's attributes say."""
+    """The codec in the lowest three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -33,8 +33,9 @@ _LENGTH = Struct(">i")
 _LZ4_FAST, _ZSTD_DEFAULT = 1, 3
 
 MOST_BYTES, MOST_TIMES = 32 << 20, 16
-"""How large the records of a batch may be, decompressed: the first, or so many times what they are
-compressed, whichever is more."""
+"""The largest decompressed size of a batch's records: so many bytes, or so many times the
+compressed size, whichever is more.
+"""
 _FIRST_ROOM = 1 << 12
 _LIBRARIES: dict[Codec, Any] = {
     Codec.GZIP: cramjam.gzip,
@@ -42,11 +43,11 @@ _LIBRARIES: dict[Codec, Any] = {
     Codec.ZSTD: cramjam.zstd,
 }
 _NO_ROOM = "failed to write whole buffer"
-"""What cramjam says where its output does not fit; anything else it says of damaged input."""
+"""cramjam's message for an output that does not fit; any other message is about damaged input."""
 
 
 def compress(codec: Codec, data: bytes) -> bytes:
-    """The same input gives the same bytes: gzip's clock is left at zero."""
+    """The compressed data. The same input gives the same bytes: gzip's clock is left at zero."""
     match codec:
         case Codec.NONE:
             return data
@@ -64,11 +65,11 @@ def compress(codec: Codec, data: bytes) -> bytes:
 
 
 def decompress(codec: Codec, data: bytes | memoryview) -> bytes:
-    """What was compressed; anything else is a corrupt batch.
+    """The decompressed data; invalid input is a corrupt batch.
 
-    Raises MessageTooLarge for more than `MOST_BYTES` or `MOST_TIMES` allow: memory is taken step by
-    step, so that nobody pays for what a bomb claims to be. Kafka reads it as a stream instead,
-    however long it is.
+    Raises MessageTooLarge above the limits of `MOST_BYTES` and `MOST_TIMES`. Memory grows step by
+    step, so that the size that a bomb claims costs nothing. Kafka reads a stream of any length
+    instead.
     """
     if codec is Codec.NONE:
         return bytes(data)
@@ -82,7 +83,7 @@ def decompress(codec: Codec, data: bytes | memoryview) -> bytes:
 
 
 def _decompress_frames(library: Any, data: bytes, most: int) -> bytes:
-    """By trial, in four times as much room after each."""
+    """The decompressed data, by trial, each time with four times as much room."""
     room = max(_FIRST_ROOM, 4 * len(data))
     while True:
         out = bytearray(min(room, most))
@@ -126,7 +127,7 @@ def _decompress_snappy(data: bytes, most: int) -> bytes:
 
 
 def _snappy_block(block: bytes, room: int, most: int) -> bytes:
-    """A block says first how large it is, and may lie."""
+    """A decompressed block, whose claimed size is checked first, because it may be wrong."""
     if cramjam.snappy.decompress_raw_len(block) > room:
         raise _too_large(most)
     return bytes(cramjam.snappy.decompress_raw(block))

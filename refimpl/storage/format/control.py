@@ -1,7 +1,7 @@
-"""Control batches: what brokers write into a log for each other.
+"""Control batches: records that brokers write into a log for each other.
 
-KIP-98 (transaction markers), KIP-595 (leader change). Each holds one record, whose key says what
-it is.
+KIP-98 (transaction markers), KIP-595 (leader change). Each holds one record, whose key names its
+type.
 """
 
 from enum import IntEnum
@@ -18,7 +18,7 @@ _MARKER = Struct(">hi")
 
 
 class ControlType(IntEnum):
-    """What a control record's key says; numbers of the future are kept as numbers."""
+    """The type in a control record's key; unknown types are kept as numbers."""
 
     ABORT = 0
     COMMIT = 1
@@ -31,7 +31,7 @@ class ControlType(IntEnum):
 
 @frozen
 class EndTxnMarker:
-    """How a transaction of a producer ended, and which coordinator says so."""
+    """The outcome of a producer's transaction, and the epoch of the coordinator that wrote it."""
 
     committed: bool
     coordinator_epoch: int
@@ -46,7 +46,7 @@ def encode_marker(
     offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that a transaction coordinator has written to each partition it touched."""
+    """The marker batch that a transaction coordinator writes to each partition of a transaction."""
     key = _KEY.pack(0, ControlType.COMMIT if marker.committed else ControlType.ABORT)
     value = _MARKER.pack(0, marker.coordinator_epoch)
     return encode_batch(
@@ -78,7 +78,7 @@ def control_type(key: bytes | None) -> int:
 
 
 def read_marker(data: Buffer, position: int = 0) -> EndTxnMarker | None:
-    """The transaction marker in a control batch; none in other control batches."""
+    """The transaction marker in a control batch; None in other control batches."""
     record = next(decode_records(data, position), None)
     if record is None:
         return None  # compaction keeps an emptied batch for its sequence numbers

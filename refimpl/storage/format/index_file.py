@@ -1,9 +1,9 @@
-"""What the offset index and the time index share: entries of one size, sorted, appended.
+"""The file format shared by offset index and time index: entries of one size, sorted, appended.
 
 Kafka maps these files into memory. Here a few new entries gather in memory and the rest is read
-from disk: a search touches a dozen places of the page cache, and an index of any size takes the
-same memory. Nothing in an index is believed that the log does not confirm, for it has no checksum;
-it can always be made anew.
+from disk. A search touches a dozen places of the page cache, and an index of any size takes the
+same memory. An index has no checksum, so every entry is confirmed by the log; it can always be
+rebuilt.
 """
 
 from bisect import bisect_right
@@ -19,7 +19,7 @@ _GATHERED_ENTRIES = 512
 
 @define(eq=False)
 class IndexFile:
-    """Entries in ascending order; those not yet written are found like all others."""
+    """Entries in ascending order; unwritten ones are found like all others."""
 
     disk: Disk
     path: str
@@ -32,7 +32,7 @@ class IndexFile:
     _last: tuple[int, int] | None = field(default=None, init=False)
 
     def append(self, first: int, second: int) -> None:
-        """Put an entry behind all others."""
+        """Append an entry."""
         self._unwritten += self.entry.pack(first, second)
         self._last = first, second
         self.count += 1
@@ -40,13 +40,13 @@ class IndexFile:
             self.write()
 
     def last(self) -> tuple[int, int] | None:
-        """The last entry, if there is one."""
+        """The last entry; None if there is none."""
         if self._last is None and self.count:
             self._last = self.get(self.count - 1)
         return self._last
 
     def at_or_below(self, value: int, column: int = 0) -> int:
-        """How many entries have at most this value in this column."""
+        """The number of entries with at most this value in this column."""
         last = self.last()
         if last is None or last[column] <= value:
             return self.count
@@ -65,7 +65,7 @@ class IndexFile:
         return first, second
 
     def keep(self, count: int) -> None:
-        """Drop all entries but the first so many."""
+        """Keep the first so many entries."""
         if count >= self.count:
             return
         written = self._written
@@ -78,12 +78,12 @@ class IndexFile:
         self.count, self._last = count, None
 
     def reset(self) -> None:
-        """Begin anew in memory; the file stays as it is until `write` replaces what it holds."""
+        """Begin anew in memory; the file is not changed until `write` replaces it."""
         self._unwritten.clear()
         self.count, self._last, self._held = 0, None, True
 
     def write(self) -> None:
-        """Hand all entries to the disk; the file is there afterwards, even if it is empty."""
+        """Write all entries to the disk; the file exists afterwards, even if it is empty."""
         if self._held and self.exists:
             self.disk.truncate(self.path, 0)
             self._dirty = True
@@ -94,7 +94,7 @@ class IndexFile:
             self._dirty = self.exists = True
 
     def flush(self) -> None:
-        """Make all entries survive a crash."""
+        """Flush all entries, so that they survive a crash."""
         self.write()
         if self._dirty:
             self.disk.flush(self.path)

@@ -1,9 +1,9 @@
-"""Message formats v0 and v1, read only: what brokers before 0.11 left on disk.
+"""Message formats v0 and v1, read only: the files of brokers before 0.11.
 
-A message stands alone, or its value is a compressed run of messages. In v0 those keep their own
-offsets. In v1 (KIP-31, KIP-32) they are numbered from the run's beginning, and the wrapper carries
-the offset of the last, so that a broker need not open it; a wrapper stamped with LogAppendTime
-stamps all it wraps.
+A message is single, or its value is a compressed run of messages. In v0 those keep their own
+offsets. In v1 (KIP-31, KIP-32) they are numbered from the run's beginning. The wrapper carries the
+offset of the last, so that a broker need not open it. A wrapper stamped with LogAppendTime stamps
+all messages inside.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def records_at(data: Buffer, position: int, header: BatchHeader) -> Iterator[Rec
 
 
 def _unwrapped(data: bytes) -> Iterator[Message]:
-    """The messages inside; a broker may have cut the last one off, which is no damage."""
+    """The messages inside; a last one that a broker cut off is no damage."""
     position = 0
     while len(data) - position >= _KEY_AT[0]:
         header = read_header(data, position)
@@ -77,7 +77,9 @@ def _unwrapped(data: bytes) -> Iterator[Message]:
 
 
 def _numbered(inner: tuple[Message, ...], wrapper: BatchHeader) -> tuple[Message, ...]:
-    """Offsets and timestamps made absolute; some clients left the wrapper's offset at zero."""
+    """The messages with absolute offsets and timestamps; some clients left the wrapper's offset at
+    zero.
+    """
     last = inner[-1].record.offset
     if 0 < wrapper.base_offset < last:
         raise CorruptBatch(f"offset {last} inside a wrapper of offset {wrapper.base_offset}")
@@ -122,7 +124,9 @@ def _sized(data: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _right_lz4_header(frame: bytes) -> bytes:
-    """KAFKA-3160: with v0, clients summed the frame's magic number into the header's checksum."""
+    """The frame with a right header checksum: with v0, clients included the magic number
+    (KAFKA-3160).
+    """
     if len(frame) <= _LZ4_FLAGS_AT:
         raise CorruptBatch(f"an lz4 frame of {len(frame)} bytes")
     end = _LZ4_FLAGS_AT + (10 if frame[_LZ4_FLAGS_AT] & _LZ4_CONTENT_SIZE else 2)
@@ -131,7 +135,7 @@ def _right_lz4_header(frame: bytes) -> bytes:
 
 
 def _xxh32(data: bytes) -> int:
-    """xxHash of fewer than 16 bytes, as the lz4 frame format asks for its header."""
+    """xxHash of fewer than 16 bytes, as the lz4 frame format needs it for its header."""
     result = _PRIME_5 + len(data)
     whole = len(data) - len(data) % 4
     for (word,) in Struct("<I").iter_unpack(data[:whole]):

@@ -1,4 +1,4 @@
-"""A log file as a tool reads it: from the start, batch by batch, and without recovery."""
+"""A log file for tools: read from the start, batch by batch, without recovery."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from refimpl.storage.format.batch import LOG_OVERHEAD, MAGIC_AT, BatchHeader, re
 
 
 def base_offset_of(path: Path) -> int:
-    """The offset that a segment's file is named by."""
+    """The offset in the name of a segment's file."""
     digits = path.name.partition(".")[0]
     if not digits.isdecimal():
         raise CorruptFile(str(path), 0, "its name does not begin with an offset")
@@ -24,7 +24,7 @@ def base_offset_of(path: Path) -> int:
 
 
 def mapped(path: Path) -> memoryview:
-    """The file's bytes, in memory only where they are looked at; let go with the last slice."""
+    """The file's bytes, loaded only when they are read; released with the last slice."""
     with path.open("rb") as file:
         if not file.seek(0, 2):
             return memoryview(b"")
@@ -33,7 +33,7 @@ def mapped(path: Path) -> memoryview:
 
 @contextmanager
 def placed_at(path: Path, position: int) -> Generator[None]:
-    """What is found broken in here is broken in this file, at this position."""
+    """Report damage that is found in here as damage of this file, at this position."""
     try:
         yield
     except UnsupportedForMessageFormat as newer:

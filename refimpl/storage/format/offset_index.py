@@ -1,7 +1,7 @@
 """`.index`: from offsets to positions in the segment, an entry per `index.interval.bytes`.
 
 An entry is the offset relative to the segment's base and a position, four bytes each. As in Kafka
-it says: the batch that ends with this offset begins here.
+it means: the batch that ends with this offset begins here.
 """
 
 from struct import Struct
@@ -31,7 +31,7 @@ class OffsetIndex:
         return cls(base_offset, IndexFile(disk, path, _ENTRY, count, exists=size is not None))
 
     def append(self, offset: int, position: int) -> None:
-        """The batch that ends with this offset begins here."""
+        """Add an entry: the batch that ends with this offset begins here."""
         self.file.append(offset - self.base_offset, position)
 
     def lookup(self, offset: int) -> tuple[int, int]:
@@ -43,9 +43,9 @@ class OffsetIndex:
         return self.base_offset + relative, position
 
     def truncate(self, offset: int) -> None:
-        """Drop what speaks of this offset or later ones."""
+        """Remove the entries of this offset and later ones."""
         self.file.keep(self.file.at_or_below(offset - 1 - self.base_offset))
 
     def is_full(self, max_bytes: int) -> bool:
-        """Whether `segment.index.bytes` leaves no room."""
+        """True if `segment.index.bytes` leaves no room."""
         return self.file.count >= max_bytes // _ENTRY.size

@@ -1,7 +1,7 @@
 """`.timeindex`: from timestamps to offsets (KIP-33).
 
-An entry is a timestamp and a relative offset. It says: up to this offset nothing in the segment is
-newer. A closed segment's last entry is its largest timestamp, by which retention goes.
+An entry is a timestamp and a relative offset. It means: up to this offset nothing in the segment is
+newer. A closed segment's last entry is its largest timestamp, which retention uses.
 """
 
 from struct import Struct
@@ -29,13 +29,15 @@ class TimeIndex:
         return cls(base_offset, IndexFile(disk, path, _ENTRY, count, exists=size is not None))
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Up to this offset nothing is newer; told only when it is news."""
+        """Add an entry if the timestamp is larger than the last: up to this offset nothing is
+        newer.
+        """
         last, _ = self.last()
         if timestamp > last:
             self.file.append(timestamp, offset - self.base_offset)
 
     def last(self) -> tuple[int, int]:
-        """The largest timestamp that the index knows, and the offset that has it."""
+        """The largest timestamp in the index, and its offset."""
         entry = self.file.last()
         if entry is None:
             return NO_TIMESTAMP, self.base_offset
@@ -50,9 +52,9 @@ class TimeIndex:
         return before, self.base_offset + relative
 
     def truncate(self, offset: int) -> None:
-        """Drop what speaks of this offset or later ones."""
+        """Remove the entries of this offset and later ones."""
         self.file.keep(self.file.at_or_below(offset - 1 - self.base_offset, column=1))
 
     def is_full(self, max_bytes: int) -> bool:
-        """Whether `segment.index.bytes` leaves no room; one entry is kept for closing."""
+        """True if `segment.index.bytes` leaves no room; one entry is kept for closing."""
         return self.file.count >= max_bytes // _ENTRY.size - 1

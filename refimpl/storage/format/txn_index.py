@@ -1,7 +1,7 @@
 """`.txnindex`: the aborted transactions that end in a segment (KIP-98).
 
-A consumer that reads committed records only is told which transactions to leave out. The file is
-there only where something was aborted, and says nothing that the log's own markers do not say.
+A read_committed consumer receives the transactions to leave out. The file exists only if something
+was aborted, and holds nothing that the log's own markers do not.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _VERSION = 0
 
 @frozen(order=True)
 class AbortedTxn:
-    """What a producer wrote between these offsets never happened."""
+    """An aborted transaction: its producer's records between these offsets do not count."""
 
     first_offset: int
     last_offset: int
@@ -35,16 +35,16 @@ class TxnIndex:
     size: int = 0
     _dirty: bool = field(default=False, init=False)
     _held: bool = field(default=False, init=False)
-    #: What the log's own markers say, by headers or with every CRC checked; without it the file is
-    #: believed.
+    # : Reads the log's own markers, by headers or with every CRC checked; without it the file is :
+    # trusted.
     replay: Callable[[bool], list[AbortedTxn]] | None = None
     _entries: list[AbortedTxn] | None = field(default=None, init=False)
 
     def append(self, txn: AbortedTxn) -> None:
-        """Note an aborted transaction, in the order of their markers."""
+        """Note an aborted transaction, in the order of the markers."""
         entries = self.entries()
         if entries and entries[-1].last_offset >= txn.last_offset:
-            return  # the log was asked just now, and has the marker already
+            return  # the log was read just now, and has the marker already
         entries.append(txn)
         self._dirty = True
         if not self._held:
@@ -52,10 +52,10 @@ class TxnIndex:
             self.size += _ENTRY.size
 
     def entries(self) -> list[AbortedTxn]:
-        """All aborted transactions that end here, held against the log when first asked for.
+        """All aborted transactions that end here, compared with the log when first used.
 
-        The file has no checksum, and a missing one looks like a segment without aborts. Where it
-        differs from what the markers say, it is made anew.
+        The file has no checksum, and a missing one looks like a segment without aborts. If it
+        differs from the markers, it is made anew.
         """
         if self._entries is None:
             data = read_file(self.disk, self.path) if self.size else b""
@@ -69,9 +69,10 @@ class TxnIndex:
         return self._entries
 
     def overlapping(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Those that matter to a reader of this range; and whether later segments know of no more.
+        """The transactions that matter to a reader of this range, and True if later segments have
+        no more.
 
-        A later marker cannot speak of earlier offsets than its last stable offset.
+        A later marker cannot be about earlier offsets than its last stable offset.
         """
         found: list[AbortedTxn] = []
         for txn in self.entries():
@@ -82,7 +83,7 @@ class TxnIndex:
         return found, False
 
     def truncate(self, offset: int) -> None:
-        """Drop the markers from this offset on; what is left is held against the log later."""
+        """Remove the markers from this offset on; the rest is compared with the log later."""
         if self._entries is not None:
             self._entries = [txn for txn in self._entries if txn.last_offset < offset]
         if self.size and not self._held:
@@ -94,15 +95,15 @@ class TxnIndex:
                 self.size, self._dirty = kept, True
 
     def take(self, entries: list[AbortedTxn]) -> None:
-        """Have these entries, which the file has as well."""
+        """Use these entries, which the file has as well."""
         self._entries = entries
 
     def reset(self) -> None:
-        """Begin anew in memory; the file stays as it is until `flush` replaces what it holds."""
+        """Begin anew in memory; the file is not changed until `flush` replaces it."""
         self._entries, self._held, self._dirty = [], True, bool(self.size)
 
     def flush(self) -> None:
-        """Make all entries survive a crash."""
+        """Flush all entries, so that they survive a crash."""
         if self._held and self._dirty:
             self._replace()
         self._held = False

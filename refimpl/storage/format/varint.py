@@ -4,7 +4,7 @@ from refimpl.errors import CorruptBatch
 
 
 def encode_varint(value: int) -> bytes:
-    """A signed number of up to 64 bits, small absolute values in few bytes."""
+    """A signed number of up to 64 bits as a varint; small absolute values take few bytes."""
     rest = ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF
     if rest < 0x80:
         return bytes((rest,))

@@ -1,7 +1,7 @@
-"""Where each leader epoch starts: `leader-epoch-checkpoint`, and the questions it answers.
+"""The start offsets of leader epochs: `leader-epoch-checkpoint`, and its queries.
 
-KIP-101, KIP-279, KIP-320. Written before the first record of an epoch is, so that after a crash no
-epoch of the log is missing here; what is too much is cut at the next start.
+KIP-101, KIP-279, KIP-320. It is written before the first record of an epoch, so that after a crash
+no epoch of the log is missing here; surplus entries are removed at the next start.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +25,7 @@ class EpochCache:
 
     @classmethod
     def of(cls, disk: Disk, folder: str, entries: Iterable[tuple[int, int]]) -> "EpochCache":
-        """A cache with what a checkpoint says."""
+        """A cache with the entries of a checkpoint."""
         cache = cls(disk, folder)
         for epoch, start in entries:
             cache.note(epoch, start)
@@ -38,15 +38,17 @@ class EpochCache:
         return self.epochs[-1] if self.epochs else None
 
     def assign(self, epoch: int, start: int) -> None:
-        """Records of this epoch begin here; on disk before this returns, if it is news."""
+        """Note that records of this epoch begin here; a new entry is on disk before this
+        returns.
+        """
         self.note(epoch, start)
         self.write_if_changed()
 
     def note(self, epoch: int, start: int) -> None:
-        """The same, in memory.
+        """Note the same in memory.
 
-        What contradicts it is dropped: later starts and later epochs belong to records that were
-        truncated, or to a reign without records.
+        Contradicting entries are dropped: later starts and later epochs belong to records that were
+        truncated, or to an epoch without records.
         """
         if epoch < 0 or (epoch == self.latest and start >= self.starts[-1]):
             return
@@ -61,7 +63,7 @@ class EpochCache:
         self._changed = True
 
     def truncate_end(self, end: int) -> None:
-        """Forget the epochs that start at this offset or later."""
+        """Remove the epochs that start at this offset or later."""
         keep = bisect_left(self.starts, end)
         if keep < len(self.starts):
             del self.epochs[keep:], self.starts[keep:]
@@ -69,7 +71,7 @@ class EpochCache:
         self.write_if_changed()
 
     def truncate_start(self, start: int) -> None:
-        """Forget the epochs that end at the new log start; the one that spans it starts there."""
+        """Remove the epochs that end at the new log start; the one that spans it starts there."""
         drop = bisect_right(self.starts, start) - 1
         if drop >= 0 and self.starts[drop] != start:
             self.starts[drop] = start
@@ -80,15 +82,15 @@ class EpochCache:
         self.write_if_changed()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all epochs."""
         if self.epochs:
             self.epochs, self.starts, self._changed = [], [], True
             self.write_if_changed()
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int] | None:
-        """OffsetForLeaderEpoch: the largest epoch not above this one, and where it ends.
+        """OffsetForLeaderEpoch: the largest epoch not above this one, and its end offset.
 
-        Nothing is known of an epoch above all others, or of a log without epochs.
+        None for an epoch above all others, and for a log without epochs.
         """
         if not self.epochs or epoch > self.epochs[-1] or epoch < 0:
             return None
@@ -97,12 +99,12 @@ class EpochCache:
         return (self.epochs[index - 1] if index else epoch), end
 
     def epoch_at(self, offset: int) -> int | None:
-        """The epoch that the record at this offset was written in."""
+        """The epoch in which the record at this offset was written."""
         index = bisect_right(self.starts, offset)
         return self.epochs[index - 1] if index else None
 
     def write_if_changed(self) -> None:
-        """Replace the checkpoint, if it says something else."""
+        """Replace the checkpoint, if the entries have changed."""
         if self._changed:
             path = f"{self.folder}/{LEADER_EPOCHS}"
             write_epochs(self.disk, path, zip(self.epochs, self.starts, strict=True))

@@ -1,7 +1,7 @@
 """Files that an interrupted deletion, compaction or checkpoint left behind.
 
-What is `.deleted`, `.cleaned` or `.tmp` was not finished and goes; what is `.swap` was finished but
-for its names, and is put in place of the segments that it replaces (KAFKA-6264).
+`.deleted`, `.cleaned` and `.tmp` files were not finished and are deleted. `.swap` files were
+finished but for their names, and replace the segments that they were made from (KAFKA-6264).
 """
 
 from collections.abc import Collection
@@ -16,11 +16,13 @@ CLEANED, SWAP, TEMPORARY = ".cleaned", ".swap", ".tmp"
 
 
 def finish_leftovers(disk: Disk, folder: str) -> dict[str, int]:
-    """Tidy a partition's folder up; returns the files that make the log, with their sizes."""
+    """Finish or delete leftovers in a partition's folder; return the log's files with their
+    sizes.
+    """
     sizes = disk.list_files(folder)
     cleaned = [_base(name) for name in sizes if name.endswith(CLEANED)]
     split_at = min(cleaned, default=2**63)
-    # What is `.cleaned` says that its `.swap` is not complete, so it must not go before it.
+    # A `.cleaned` file shows that its `.swap` is not complete, so it must not go before that.
     doomed = [name for name in sizes if name.endswith(SWAP) and _base(name) >= split_at]
     doomed += [name for name in sizes if name.endswith((DELETED, CLEANED, TEMPORARY))]
     _delete(disk, folder, doomed)

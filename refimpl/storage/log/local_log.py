@@ -1,7 +1,7 @@
-"""The segments of one partition in a row: what Kafka calls LocalLog.
+"""The segments of one partition in a row: Kafka's LocalLog.
 
-It rolls, reads, cuts and removes. Offsets, producers and epochs are the business of
-`partition_log`, which owns one of these.
+It rolls, reads, truncates and deletes. Its owner, `partition_log`, handles offsets, producers and
+epochs.
 """
 
 from bisect import bisect_right
@@ -27,13 +27,13 @@ class LocalLog:
     segments: list[Segment]
     end_offset: int
     recovery_point: int
-    #: Makes recovery point and log start known to the next start, before data go.
+    # : Writes recovery point and log start for the next start, before data go.
     write_marks: Callable[[], None] = lambda: None
-    #: Told where the log will end, before data go
+    # : Called with the new end of the log, before data go
     before_cut: Callable[[int], None] = lambda end: None
     doomed: dict[str, int] = field(factory=dict[str, int], init=False)
-    #: Where the last batch ends, or the active segment begins. The log's end may lie behind it
-    #: after a truncation: nothing there was written, so no recovery point may claim it.
+    # : The end of the last batch, or the start of the active segment. The log's end may be behind
+    # it : after a truncation: nothing there was written, so no recovery point may claim it.
     _written_end: int = field(default=0, init=False)
     _names_changed: bool = field(default=True, init=False)
 
@@ -48,7 +48,7 @@ class LocalLog:
         return sum(segment.size for segment in self.segments)
 
     def configure(self, config: LogConfig) -> None:
-        """Behave so from now on; segments that are closed stay as they are."""
+        """Apply new settings; closed segments stay as they are."""
         self.config = config
         self.active.configure(config)
 
@@ -58,11 +58,13 @@ class LocalLog:
         self.end_offset = self._written_end = batches[-1].next_offset
 
     def recovered_to(self, end_offset: int) -> None:
-        """The log's batches turned out to end here, when it was opened."""
+        """Set the end offset that was found when the log was opened."""
         self.end_offset = self._written_end = end_offset
 
     def number_of(self, offset: int) -> int:
-        """Which segment an offset belongs to; the first one for offsets before the log."""
+        """The number of the segment that an offset belongs to; the first one for offsets before the
+        log.
+        """
         if offset >= self.segments[-1].base_offset:
             return len(self.segments) - 1
         number = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
@@ -72,7 +74,7 @@ class LocalLog:
         """Batches from the one that holds this offset on, below `up_to`.
 
         The first one is always whole, so that a reader gets on; the last may be cut off by
-        `max_bytes` (KIP-74). Nothing in them is looked at.
+        `max_bytes` (KIP-74). The batches are not checked.
         """
         if offset >= up_to:
             return b""
@@ -98,9 +100,9 @@ class LocalLog:
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Close the active segment and begin a new one.
 
-        What is closed is flushed before anything follows it. Kafka leaves that to a background
-        thread; a crash in between may lose the end of one segment and keep the next, and nobody
-        can tell such a hole from one that compaction made.
+        The closed segment is flushed before anything follows it. Kafka leaves that to a background
+        thread. A crash in between may lose the end of one segment and keep the next, and such a
+        hole looks like one that compaction made.
         """
         if self.active.size == 0:
             self.remove([self.segments.pop()], now_ms)
@@ -110,7 +112,7 @@ class LocalLog:
         self._begin(base_offset, now_ms)
 
     def flush(self) -> None:
-        """Make everything up to the log's end survive a crash."""
+        """Flush everything up to the log's end, so that it survives a crash."""
         for segment in self.segments[self.number_of(self.recovery_point) :]:
             segment.flush()
         if self._names_changed:
@@ -119,10 +121,10 @@ class LocalLog:
         self.recovery_point = self._written_end
 
     def truncate(self, offset: int, now_ms: int) -> None:
-        """Cut the log to end at this offset, or before it where a batch would be split.
+        """Truncate the log to this end offset, or before it if a batch would be split.
 
         Whole segments go first, newest first, and for good: a crash at any point leaves the log
-        cut somewhere, never with a hole.
+        truncated somewhere, never with a hole.
         """
         number = self.number_of(offset)
         self._written_end = self.segments[number].end_before(offset)
@@ -133,7 +135,7 @@ class LocalLog:
         self.end_offset = min(self.end_offset, self.active.truncate(offset))
 
     def restart(self, offset: int, now_ms: int) -> None:
-        """Drop everything and begin anew at this offset."""
+        """Delete everything and begin anew at this offset."""
         self._lower(offset)
         if self.segments:
             self.remove(self.segments[::-1], now_ms)
@@ -143,7 +145,9 @@ class LocalLog:
         self.end_offset = offset
 
     def remove(self, segments: Sequence[Segment], now_ms: int) -> None:
-        """Mark files for deletion; readers that have them open may go on for a while."""
+        """Mark the files of segments for deletion; readers that have them open may go on for a
+        while.
+        """
         for segment in segments:
             self.doom(segment.files(), now_ms)
 
@@ -161,7 +165,7 @@ class LocalLog:
             del self.doomed[path]
 
     def _limit(self, number: int, up_to: int) -> int:
-        """Where in this segment a reader must stop."""
+        """The position in this segment where a reader must stop."""
         segment = self.segments[number]
         following = self.segments[number + 1 : number + 2]
         end = following[0].base_offset if following else self.end_offset

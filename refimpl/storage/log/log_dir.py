@@ -1,7 +1,7 @@
 """A log directory: a folder per partition, and the checkpoints that they share.
 
-What Kafka calls LogManager, for one of its directories (KIP-112, KIP-858). A partition that cannot
-be opened stays closed and is named; the others go on. A disk that fails takes all of them.
+Kafka calls it LogManager, for one of its directories (KIP-112, KIP-858). A partition that cannot be
+opened stays closed and is reported; the others go on. A disk failure takes all of them offline.
 """
 
 import re
@@ -35,7 +35,7 @@ _FIRST = f"{0:020d}."
 
 
 def folder_name(partition: Partition) -> str:
-    """`topic-partition`."""
+    """The name of a partition's folder: `topic-partition`."""
     return f"{partition[0]}-{partition[1]}"
 
 
@@ -56,7 +56,7 @@ class LogDir:
     _flushed_ms: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
     _doomed: dict[str, int] = field(factory=dict[str, int], init=False)
     _opening: bool = field(default=True, init=False)
-    #: Folders that are made, of partitions that are not created yet
+    # : Folders that exist for partitions that are not created yet
     _prepared: set[tuple[Partition, bytes]] = field(
         factory=set[tuple[Partition, bytes]], init=False
     )
@@ -72,7 +72,7 @@ class LogDir:
         """Open every partition, recovering those that need it.
 
         `overrides` are the settings of topics that have their own. A damaged checkpoint is an
-        error: it is replaced as a whole, so no crash can damage it, and without it flushed data
+        error. It is replaced as a whole, so no crash can damage it, and without it flushed data
         could not be told from torn data.
         """
         guarded = GuardedDisk(disk)
@@ -89,11 +89,11 @@ class LogDir:
 
     @property
     def is_offline(self) -> bool:
-        """Whether the disk failed."""
+        """True if the disk has failed."""
         return self.disk.failure is not None
 
     def log(self, partition: Partition) -> PartitionLog:
-        """The log of a partition that is here and whole."""
+        """The log of a partition that exists here and is undamaged."""
         if self.disk.failure is not None:
             raise StorageOffline(self.disk.failure)
         if partition in self.damaged:
@@ -101,8 +101,9 @@ class LogDir:
         return self.logs[partition]
 
     def prepare(self, topic_ids: Mapping[Partition, bytes]) -> None:
-        """Make the folders of partitions that are going to be created: each alone would wait for
-        the disk three times."""
+        """Make the folders of new partitions together: each alone would wait for the disk three
+        times.
+        """
         folders = {folder_name(one): topic_id for one, topic_id in topic_ids.items()}
         for folder in folders:
             self.disk.make_folder(folder)
@@ -112,8 +113,8 @@ class LogDir:
     def create(self, partition: Partition, topic_id: bytes, now_ms: int) -> PartitionLog:
         """An empty log for a new partition, whose folder survives a crash from now on.
 
-        Of its files partition.metadata alone is flushed: without the others it is as empty. Nor
-        are checkpoints written: a log that they do not name starts at 0.
+        Only partition.metadata is flushed: without its other files the log is as empty. No
+        checkpoint is written either: a log without an entry starts at 0.
         """
         if (partition, topic_id) not in self._prepared:
             self.prepare({partition: topic_id})
@@ -123,7 +124,7 @@ class LogDir:
         return log
 
     def delete(self, partition: Partition, unique: str, now_ms: int) -> None:
-        """Remove a partition; its files go after `file.delete.delay.ms`, under a unique name."""
+        """Delete a partition; its files go after `file.delete.delay.ms`, under a unique name."""
         log = self.logs.pop(partition)
         folder = f"{folder_name(partition)}.{unique}{_DELETING}"
         self.disk.rename(folder_name(partition), folder)
@@ -132,13 +133,14 @@ class LogDir:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Write down where recovery begins, where logs start, and what is replicated."""
+        """Write the recovery points, the log starts and the high watermarks."""
         self._write_marks()
         self._write(HIGH_WATERMARKS, lambda log: log.high_watermark)
 
     def housekeeping(self, now_ms: int) -> None:
-        """What is to be done every now and then: flushing by time, retention, expiry, deletion of
-        what is due, checkpoints."""
+        """Do the periodic work: flushing by time, retention, expiry, delayed deletion,
+        checkpoints.
+        """
         self.flush_due(now_ms)
         self.apply_retention(now_ms)
         self.expire_producers(now_ms)
@@ -152,12 +154,12 @@ class LogDir:
                 self._flushed_ms[partition] = now_ms
 
     def expire_producers(self, now_ms: int) -> None:
-        """Forget the producers that have been silent for too long."""
+        """Remove producers that have been silent for too long."""
         for log in self.logs.values():
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
     def apply_retention(self, now_ms: int) -> None:
-        """Delete what is too old or too much, and the files whose delay is over."""
+        """Delete records that exceed retention, and files whose delete delay is over."""
         for log in self.logs.values():
             log.apply_retention(now_ms)
         self.delete_due(now_ms)
@@ -173,7 +175,7 @@ class LogDir:
             del self._doomed[folder]
 
     def close(self, broker_epoch: int = -1) -> None:
-        """Flush everything and leave the mark that tells the next start so."""
+        """Flush everything and leave the clean shutdown mark."""
         for log in self.logs.values():
             log.close()
         self.checkpoint()
@@ -191,10 +193,12 @@ class LogDir:
                 self.damaged[partition] = damage
 
     def _was_begun(self, folder: str) -> bool:
-        """Take away what is left of a log whose process was killed while it made it.
+        """Delete the leftovers of a log whose process was killed while creating it; True if it was
+        one.
 
-        It has no partition.metadata, which comes before anything else, and at most the empty files
-        of a first segment. Brokers before Kafka 2.8 wrote none, and what theirs hold is theirs.
+        Such a log has no partition.metadata, which comes before anything else, and at most the
+        empty files of a first segment. Brokers before Kafka 2.8 wrote no partition.metadata, but
+        their logs have data.
         """
         files = self.disk.list_files(folder)
         if PARTITION_METADATA in files or not all(
@@ -231,9 +235,9 @@ class LogDir:
         self._write(LOG_STARTS, lambda log: log.log_start_offset)
 
     def _write(self, path: str, offset_of: Callable[[PartitionLog], int]) -> None:
-        """Write one checkpoint, if it changed; what a damaged partition had is kept.
+        """Write one checkpoint, if it changed; entries of damaged partitions are kept.
 
-        A folder that is gone takes its offsets along: they mean nothing to one that comes anew.
+        Entries of deleted folders are dropped: they mean nothing to a new folder of the same name.
         """
         offsets = self._offsets[path]
         kept = offsets.keys() if self._opening else offsets.keys() & self.damaged.keys()

@@ -1,6 +1,6 @@
-"""Finding records by time, and the transactions that a reader must leave out.
+"""Searches for records by time, and for the transactions that a reader must leave out.
 
-KIP-79 (ListOffsets by time), KIP-98 (aborted transactions). These read; they change nothing.
+KIP-79 (ListOffsets by time), KIP-98 (aborted transactions). They read, and change nothing.
 """
 
 from refimpl.storage.format.batch import MAGIC, BatchHeader, TimestampType, decode_records
@@ -21,7 +21,8 @@ def aborted_transactions(log: LocalLog, offset: int, up_to: int) -> list[Aborted
 
 
 def offset_for_timestamp(log: LocalLog, timestamp: int, log_start: int) -> tuple[int, int] | None:
-    """Offset and timestamp of the first record from the log's start on that is as new as this.
+    """Offset and timestamp of the first record with this timestamp or a later one, from the log
+    start on.
 
     Segments are ruled out by their newest timestamp, batches by their header; one batch is opened.
     """
@@ -42,10 +43,10 @@ def offset_for_timestamp(log: LocalLog, timestamp: int, log_start: int) -> tuple
 def _record(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> tuple[int, int] | None:
-    """The first record in a batch that is as new, and not deleted.
+    """The first record in a batch with this timestamp or a later one, and not deleted.
 
-    A batch that the broker stamped has one timestamp for all. Of the old formats the header is all
-    that is read here: for compressed ones it names the last record in the wrapper.
+    A batch that the broker stamped has one timestamp for all. For old formats only the header is
+    read: for compressed ones it names the last record in the wrapper.
     """
     if header.magic != MAGIC or header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return max(header.base_offset, log_start), header.max_timestamp

@@ -1,7 +1,7 @@
-"""One partition's log: what Kafka calls UnifiedLog.
+"""One partition's log: Kafka's UnifiedLog.
 
 KIP-98 (producers), KIP-101 (epochs), KIP-107 (DeleteRecords), KIP-734 (the newest timestamp). The
-machine knows no clock: whoever calls says what time it is.
+machine knows no clock: the caller passes the time.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ from refimpl.storage.log.validation import from_leader, from_producer, with_code
 
 
 class Appended(NamedTuple):
-    """Where records went; a repeated batch is told where it went the first time."""
+    """The offsets of appended records; for a repeated batch those of the first time."""
 
     first_offset: int
     last_offset: int
@@ -57,7 +57,7 @@ class PartitionLog:
 
     @property
     def disk(self) -> Disk:
-        """Where the log is."""
+        """The disk of the log."""
         return self.local.disk
 
     @property
@@ -67,7 +67,7 @@ class PartitionLog:
 
     @property
     def config(self) -> LogConfig:
-        """How the log behaves."""
+        """The settings of the log."""
         return self.local.config
 
     @property
@@ -77,7 +77,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below this offset every transaction is decided (read_committed)."""
+        """The offset below which every transaction is decided (read_committed)."""
         unstable = self.producers.first_unstable_offset()
         if unstable is None:
             return self.high_watermark
@@ -93,11 +93,11 @@ class PartitionLog:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
     ) -> Appended:
-        """Give offsets to what a producer sent, and write it.
+        """Assign offsets to a producer's batches, and write them.
 
         The record bytes go to disk as they came, unless the topic has a `compression.type` of its
-        own. Refused or repeated batches change nothing. Of a marker, `transaction_version` says
-        whether its epoch must be a new one (KIP-1228).
+        own. Refused or repeated batches change nothing. `transaction_version` decides whether a
+        marker's epoch must be a new one (KIP-1228).
         """
         config = self.config
         if len(data) > config.segment_bytes:
@@ -133,9 +133,9 @@ class PartitionLog:
         return Appended(first, offset - 1, now_ms if append_time else -1)
 
     def append_as_follower(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended | None:
-        """Write what the leader of this epoch has, offsets and all; nothing if nothing was whole.
+        """Write the leader's batches with their offsets; None if no batch is whole.
 
-        Offsets may leave gaps, where the leader has compacted.
+        Offsets may have gaps, where the leader has compacted.
         """
         start = self.log_start_offset
         found = from_leader(data, self.end_offset, leader_epoch, empty=start == self.end_offset)
@@ -166,34 +166,36 @@ class PartitionLog:
         return self.local.read(offset, max_bytes, end)
 
     def aborted_transactions(self, offset: int, up_to: int) -> list[AbortedTxn]:
-        """What a reader of committed records must leave out of this range."""
+        """The aborted transactions that a read_committed reader must leave out of this range."""
         return aborted_transactions(self.local, offset, up_to)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record that is as new as this (KIP-79)."""
+        """Offset and timestamp of the first record with this timestamp or a later one (KIP-79)."""
         return offset_for_timestamp(self.local, timestamp, self.log_start_offset)
 
     def newest_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the newest record; the first of them, if several are."""
+        """Offset and timestamp of the newest record; of the first one, if several are equally
+        new.
+        """
         newest = max(segment.largest_timestamp()[0] for segment in self.local.segments)
         return None if newest < 0 else self.offset_for_timestamp(newest)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """OffsetForLeaderEpoch: the largest epoch not above this one, and where it ends."""
+        """OffsetForLeaderEpoch: the largest epoch not above this one, and its end offset."""
         return self.epochs.end_of(epoch, self.end_offset)
 
     # Move the marks
 
     def advance_high_watermark(self, offset: int) -> None:
-        """So far the log is replicated; never backwards, never past the end."""
+        """Raise the high watermark; never backwards, never past the end."""
         self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
         self.producers.advance_high_watermark(self.high_watermark)
 
     def advance_log_start(self, offset: int) -> None:
-        """DeleteRecords: nothing before this offset is readable any more (KIP-107).
+        """DeleteRecords: make records below this offset unreadable (KIP-107).
 
-        Files go later, with retention, when all of their records are before the start. The start
-        is on disk before this returns; Kafka writes it once a minute, and a crash may undo it.
+        Files go later, with retention, once all of their records are before the start. The start is
+        on disk before this returns; Kafka writes it once a minute, and a crash may undo it.
         """
         if offset > self.high_watermark:
             raise AboveHighWatermark(offset, self.high_watermark)
@@ -203,14 +205,14 @@ class PartitionLog:
             self.epochs.truncate_start(offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut the log to end at this offset; a log that is shorter keeps its records.
+        """Truncate the log to this end offset; a shorter log keeps its records.
 
-        In any case the epochs go that start at the new end: a reign that wrote nothing (KIP-101).
+        In any case epochs that start at the new end are removed: they have no records (KIP-101).
         """
         if offset < self.local.segments[0].base_offset:
             self.restart_at(offset, now_ms)
         elif offset < self.end_offset:
-            # A snapshot of what is cut would be taken for one of what is written next.
+            # A snapshot behind the new end would be taken for one of the next records.
             self.drop_snapshots(taken for taken in self.snapshots if taken > offset)
             self.local.truncate(offset, now_ms)
             self._ends_at(replayed(self.local, self.snapshots, self.log_start_offset, now_ms))
@@ -218,7 +220,9 @@ class PartitionLog:
             self.epochs.truncate_end(self.end_offset)
 
     def restart_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything: the leader's log begins behind the end of ours, or we lost track."""
+        """Delete everything: the leader's log begins behind the end of ours, or we cannot
+        compare.
+        """
         self.drop_snapshots(self.snapshots)
         self.local.restart(offset, now_ms)
         self.log_start_offset = offset
@@ -226,9 +230,9 @@ class PartitionLog:
         self._ends_at(ProducerState(end_offset=offset))
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete the oldest segments that are too old, too much, or before the log's start.
+        """Delete the oldest segments that exceed retention, or are before the log start.
 
-        Returns how many; the log's start moves with them.
+        Return their number; the log start moves with them.
         """
         count = expired(self.local, self.high_watermark, self.log_start_offset, now_ms)
         if count == len(self.local.segments):
@@ -242,11 +246,11 @@ class PartitionLog:
         return count
 
     def flush(self) -> None:
-        """Make the whole log survive a crash."""
+        """Flush the whole log, so that it survives a crash."""
         self.local.flush()
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
-        """Begin a new segment, and write down what is known of the producers."""
+        """Begin a new segment, and write a snapshot of the producers."""
         base = self.end_offset if base_offset is None else base_offset
         if self.local.active.base_offset == base:
             return
@@ -260,7 +264,7 @@ class PartitionLog:
         self.take_snapshot()
 
     def _begin_before_start(self, base_offset: int, now_ms: int) -> None:
-        """Make room for the batch that the log starts inside of; the start stays where it is.
+        """Restart the log at a batch that begins before the log start; the log start does not move.
 
         A crash before the batch is whole leaves an empty log at the start, as it was.
         """
@@ -269,20 +273,20 @@ class PartitionLog:
         self.producers.end_offset = base_offset
 
     def take_snapshot(self) -> None:
-        """Write producer state for the log's end, unless it is there."""
+        """Write producer state for the log's end, unless it exists."""
         offset = self.end_offset
         if offset not in self.snapshots:
             write_snapshot(self.disk, self.snapshot_path(offset), self.producers)
             self.snapshots.append(offset)
 
     def close(self) -> None:
-        """Flush everything, so that the next start finds it without looking."""
+        """Flush everything, so that the next start needs no recovery."""
         self.local.active.close()
         self.flush()
         self.take_snapshot()
 
     def snapshot_path(self, offset: int) -> str:
-        """The snapshot of the log that ends at this offset."""
+        """The path of the snapshot for this log end offset."""
         return f"{self.folder}/{file_name(offset, SNAPSHOT)}"
 
     def drop_snapshots(self, offsets: Iterable[int]) -> None:

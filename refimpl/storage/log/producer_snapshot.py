@@ -29,7 +29,7 @@ def write_snapshot(disk: Disk, path: str, state: ProducerState) -> None:
 
 
 def read_snapshot(disk: Disk, path: str, offset: int) -> ProducerState:
-    """The state as it was when the log ended at this offset."""
+    """The producer state when the log ended at this offset."""
     data = read_file(disk, path)
     start = _HEADER.size + _COUNT.size
     if len(data) < start:

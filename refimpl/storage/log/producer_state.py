@@ -1,4 +1,4 @@
-"""What a partition remembers of its producers: epochs, sequences, open transactions.
+"""A partition's memory of its producers: epochs, sequences, open transactions.
 
 KIP-98 (idempotence and transactions), KIP-360 (a producer that was forgotten may start anywhere).
 The last five batches of each producer are kept, because so many may be in flight: a repeated one is
@@ -39,7 +39,7 @@ class SeenBatch:
 
 @define
 class Producer:
-    """One producer's last steps in this partition."""
+    """The latest batches and the open transaction of one producer in this partition."""
 
     epoch: int = NO_EPOCH
     coordinator_epoch: int = -1
@@ -62,7 +62,7 @@ class Producer:
         )
 
     def copy(self) -> "Producer":
-        """The same, to be changed."""
+        """A copy that may be changed."""
         batches = deque(self.batches, _REMEMBERED_BATCHES)
         return Producer(
             *(self.epoch, self.coordinator_epoch, self.last_timestamp, self.txn_first_offset),
@@ -70,7 +70,7 @@ class Producer:
         )
 
     def enter(self, epoch: int) -> None:
-        """A new epoch knows no batches of the old one."""
+        """Begin a new epoch, without the batches of the old one."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -88,7 +88,7 @@ class CompletedTxn:
 
 @define
 class Staged:
-    """What an append would change, until it is written: a refused append has changed nothing."""
+    """The changes of an append until it is written: a refused append has changed nothing."""
 
     producers: dict[int, Producer] = field(factory=dict[int, Producer])
     started: dict[int, int] = field(factory=dict[int, int])
@@ -127,7 +127,7 @@ class ProducerState:
         origin: Origin,
         transaction_version: int = 0,
     ) -> None:
-        """Check one batch of a producer and note what it would change."""
+        """Check one batch of a producer and note its changes."""
         producer = staged.producers.get(header.producer_id)
         if producer is None:
             known = self.producers.get(header.producer_id)
@@ -144,7 +144,9 @@ class ProducerState:
             _take(producer, header, first_offset)
 
     def commit(self, staged: Staged, end_offset: int) -> list[AbortedTxn]:
-        """The batches are in the log; what the transaction index must learn is returned."""
+        """Apply the changes of written batches; return the transactions for the transaction
+        index.
+        """
         aborted: list[AbortedTxn] = []
         self.producers.update(staged.producers)
         self.ongoing.update(staged.started)
@@ -160,16 +162,20 @@ class ProducerState:
         return aborted
 
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins that is open, or whose end is not replicated."""
+        """The first offset of the oldest transaction that is open, or whose end is not
+        replicated.
+        """
         return min((*self.ongoing, *self.unreplicated), default=None)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """What ended below is decided for good."""
+        """Take a new high watermark: transactions that ended below it are decided for good."""
         if self.unreplicated:
             self.unreplicated = {f: last for f, last in self.unreplicated.items() if last >= offset}
 
     def expire(self, now_ms: int, after_ms: int) -> None:
-        """Forget who has been silent for `producer.id.expiration.ms` and has nothing open."""
+        """Remove producers that were silent for `producer.id.expiration.ms` and have no open
+        transaction.
+        """
         for producer_id, producer in list(self.producers.items()):
             idle = now_ms - producer.last_timestamp >= after_ms
             if idle and producer.txn_first_offset is None:
@@ -234,9 +240,10 @@ def _check(
 
 
 def _check_new_epoch(producer: Producer, header: BatchHeader) -> None:
-    """Each transaction has its own epoch, so a marker of the current one comes late (KIP-1228).
+    """Refuse a late marker of the current epoch: each transaction has its own epoch (KIP-1228).
 
-    Unless it is repeated after its transaction has ended (KAFKA-19999), or no epoch is left.
+    It is accepted if it is repeated after its transaction has ended (KAFKA-19999), or if no epoch
+    is left.
     """
     late = header.producer_epoch == producer.epoch and producer.txn_first_offset is not None
     if late and producer.epoch != _LARGEST_EPOCH:

@@ -1,9 +1,9 @@
-"""Opening a log, cleanly or after a crash: what Kafka calls LogLoader.
+"""The opening of a log, cleanly or after a crash: Kafka's LogLoader.
 
 After a crash the segments from the recovery point on are read as a whole. The first batch that is
-not whole ends the log, for what follows was never flushed; indexes, producer state and epochs are
-made anew from what is left. Damage *below* the recovery point is no torn write: nothing is cut, the
-partition stays closed, and the error says where. (Kafka cuts there, too.)
+not whole ends the log, because later bytes were never flushed. Indexes, producer state and epochs
+are rebuilt from the rest. Damage *below* the recovery point is no torn write: nothing is truncated,
+the partition stays closed, and the error names the place. (Kafka truncates there, too.)
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from refimpl.storage.log.segment import LOG, SNAPSHOT, Segment
 
 
 def nothing() -> None:
-    """Where nobody else needs to know."""
+    """Do nothing, if no checkpoint is shared with other logs."""
 
 
 def open_log(
@@ -72,7 +72,7 @@ def open_log(
     else:
         Recovery(log, now_ms).run()
     if log.end_offset < log_start:
-        # Deleted up to an offset whose records were lost: what came next starts there, too.
+        # Records were deleted up to an offset behind the lost ones: later ones start there, too.
         log.restart_at(log_start, now_ms)
     _settle(log, high_watermark, known_epochs=known_epochs)
     if not clean:
@@ -81,7 +81,7 @@ def open_log(
 
 
 def _trust(log: PartitionLog, now_ms: int) -> None:
-    """After a clean shutdown only the last batches' headers are read."""
+    """Open the log after a clean shutdown: only the last batches' headers are read."""
     local = log.local
     local.recovered_to(local.active.next_offset())
     local.recovery_point = local.end_offset
@@ -89,7 +89,7 @@ def _trust(log: PartitionLog, now_ms: int) -> None:
 
 
 def _settle(log: PartitionLog, high_watermark: int, *, known_epochs: bool) -> None:
-    """Bring the marks and the epochs in line with what the log turned out to hold."""
+    """Adjust offsets and epochs to the content of the log."""
     local = log.local
     for segment in local.segments:
         if segment.size and not segment.offset_index.file.exists:
@@ -115,10 +115,10 @@ class Recovery:
     end_offset: int = 0
 
     def run(self) -> None:
-        """Read what may be torn, cut the first damage and what is behind it, flush the rest.
+        """Read all that may be torn, truncate at the first damage, flush the rest.
 
-        Nothing is changed on disk before everything was read. Later segments go before the cut:
-        a crash in between would otherwise leave a hole.
+        Nothing is changed on disk before everything was read. Later segments go before the
+        truncation: otherwise a crash in between would leave a hole.
         """
         local = self.log.local
         first = local.number_of(local.recovery_point)
@@ -149,7 +149,7 @@ class Recovery:
         self.log.producers = state
 
     def _read(self, segment: Segment, state: ProducerState) -> int | None:
-        """Read a whole segment; where it must be cut, if it must."""
+        """Read a whole segment; return the position to truncate at, None if it is whole."""
         segment.reset_indexes()
         segment.txn_index.reset()
         position, self.end_offset = 0, segment.base_offset
@@ -178,10 +178,10 @@ class Recovery:
         return None if position == segment.size else position
 
     def _misplaced(self, segment: Segment, header: BatchHeader) -> str | None:
-        """What is wrong with the offset of a batch, which its CRC does not cover.
+        """The error in the offset of a batch, which its CRC does not cover; None if there is none.
 
-        Gaps are left by compaction and by leaders that compacted. The recovery point is where a
-        batch ended, so only a compacted segment can lack that batch.
+        Compaction leaves gaps, and so do leaders that compacted. A batch ended at the recovery
+        point, so only a compacted segment can lack that batch.
         """
         base, end, flushed = header.base_offset, self.end_offset, self.log.local.recovery_point
         if not end <= base <= header.last_offset <= segment.base_offset + LARGEST_RELATIVE_OFFSET:
@@ -192,16 +192,16 @@ class Recovery:
         return f"offset {base}, where {end} must follow" if header.next_offset > flushed else None
 
     def _was_flushed(self, offset: int) -> bool:
-        """Whether a crash cannot take what is readable from this offset on.
+        """True if records that are readable from this offset on survive every crash.
 
-        Kafka lifts the recovery point to the log's start, flushed or not.
+        Kafka raises the recovery point to the log start, flushed or not.
         """
         return max(offset, self.log.log_start_offset) < self.log.local.recovery_point
 
     def _judge(self, segment: Segment, position: int, why: str, offset: int) -> None:
-        """Whether a crash can have left these bytes; if not, they are not ours to cut.
+        """Raise CorruptFile unless a crash can have left these bytes; others must not be truncated.
 
-        What is lost with them begins at `offset`, or at the end of what was read.
+        The records lost with them begin at `offset`, or at the end of those that were read.
         """
         log, path = self.log, segment.path
         if self._was_flushed(min(offset, self.end_offset)):
@@ -223,7 +223,9 @@ class Recovery:
             raise CorruptFile(path, position, f"{why}: this is not a log of Kafka's")
 
     def _may_be_torn(self, head: bytes) -> bool:
-        """Whether this can be the beginning of a batch of ours, the rest lost or still zero."""
+        """True if this can be the beginning of a batch of ours, with the rest lost or still
+        zero.
+        """
         written = head.rstrip(b"\0")
         if len(written) <= MAGIC_AT:
             return self._follows(written[:8])
@@ -231,12 +233,14 @@ class Recovery:
         return head[MAGIC_AT] <= MAGIC and length > 0 and self._follows(head[:8])
 
     def _follows(self, offset: bytes) -> bool:
-        """Whether a base offset, or the first bytes of one, can come next."""
+        """True if a base offset, or the first bytes of one, can come next."""
         least, most = (int.from_bytes(offset.ljust(8, fill)) for fill in (b"\0", b"\xff"))
         return most >= self.end_offset and least <= self.end_offset + LARGEST_RELATIVE_OFFSET
 
     def _is_v2(self, segment: Segment, position: int, size: int) -> bool:
-        """The CRC does not cover the magic byte: if it matches, a bit has flipped there."""
+        """True if the batch is v2 with a flipped magic byte: the CRC does not cover that byte, and
+        matches.
+        """
         batch = bytearray(segment.disk.read(segment.path, position, size))
         batch[MAGIC_AT] = MAGIC
         return crc_matches(batch, read_header(batch))

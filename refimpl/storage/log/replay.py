@@ -16,7 +16,7 @@ from refimpl.storage.log.segment import SNAPSHOT, Segment, file_name
 
 
 def replayed(log: LocalLog, snapshots: Iterable[int], log_start: int, now_ms: int) -> ProducerState:
-    """What is known of the producers at the log's end; whose time is over is not loaded."""
+    """The producer state at the log's end, without producers that have expired."""
     state = nearest_snapshot(log, snapshots, log.end_offset, log_start)
     state.expire(now_ms, log.config.producer_id_expiration_ms)
     for segment in log.segments[log.number_of(state.end_offset) :]:
@@ -27,9 +27,9 @@ def replayed(log: LocalLog, snapshots: Iterable[int], log_start: int, now_ms: in
 def nearest_snapshot(
     log: LocalLog, snapshots: Iterable[int], end: int, log_start: int
 ) -> ProducerState:
-    """The newest snapshot up to this offset that can be read, or nothing, from the log's start.
+    """The newest readable snapshot up to this offset; without one an empty state at the log start.
 
-    A damaged one is passed over: all it says is in the log as well.
+    A damaged snapshot is skipped: the log has all of its content as well.
     """
     for offset in sorted(snapshots, reverse=True):
         if offset <= end:
@@ -47,7 +47,7 @@ def aborted_in(
 ) -> list[AbortedTxn]:
     """The transactions whose abort marker is in this segment.
 
-    By the headers of its batches alone, unless the CRC of each is to be checked first.
+    Only headers are read, unless the CRC of each batch is to be checked first.
     """
     if checked:
         segment.verify()
@@ -65,7 +65,9 @@ def aborted_in(
 
 
 def replay_segment(state: ProducerState, segment: Segment, end: int) -> list[AbortedTxn]:
-    """Take note of a segment's batches from the state's end on; returns what they abort."""
+    """Apply a segment's batches from the state's end on; return the transactions that they
+    abort.
+    """
     aborted: list[AbortedTxn] = []
     for position, header in segment.headers():
         if header.base_offset >= end:
@@ -79,7 +81,7 @@ def replay_segment(state: ProducerState, segment: Segment, end: int) -> list[Abo
 
 
 def take(state: ProducerState, header: BatchHeader, batch: Buffer) -> list[AbortedTxn]:
-    """Take note of one batch of the log; what the transaction index must learn is returned."""
+    """Apply one batch of the log; return the transactions for the transaction index."""
     if header.producer_id == NO_PRODUCER:
         state.end_offset = header.next_offset
         return []

@@ -1,7 +1,7 @@
-"""Which segments retention deletes: by time, by size, by the log's start.
+"""The segments that retention deletes: by time, by size, by the log start.
 
-`retention.ms`, `retention.bytes`, KIP-107. Oldest first, up to the first one that stays; nothing
-that is not replicated goes, and an empty active segment stays.
+`retention.ms`, `retention.bytes`, KIP-107. The oldest go first, up to the first one that stays.
+Nothing that is not replicated goes, and an empty active segment stays.
 """
 
 from refimpl.storage.config import NO_LIMIT
@@ -10,7 +10,7 @@ from refimpl.storage.log.segment import Segment
 
 
 def expired(log: LocalLog, high_watermark: int, log_start: int, now_ms: int) -> int:
-    """How many of the oldest segments go."""
+    """The number of the oldest segments to delete."""
     deletes = log.config.deletes
     surplus = log.size - log.config.retention_bytes
     limited = deletes and log.config.retention_bytes != NO_LIMIT
@@ -31,7 +31,9 @@ def expired(log: LocalLog, high_watermark: int, log_start: int, now_ms: int) -> 
 
 
 def _too_old(segment: Segment, retention_ms: int, now_ms: int) -> bool:
-    """By the newest record; a segment without timestamps is as old as our knowledge of it."""
+    """True if the newest record is too old; without timestamps the segment's creation time
+    counts.
+    """
     newest = segment.largest_timestamp()[0]
     return (
         retention_ms >= 0

@@ -1,4 +1,4 @@
-"""Walking over the batches of a segment file, by headers alone or with every byte checked."""
+"""Iteration over the batches of a segment file, by headers alone or with every byte checked."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def headers(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch from this position on.
 
-    Blocks of an index interval are read, and large batches are jumped over.
+    Blocks of an index interval are read, and large batches are skipped.
     """
     data, start = b"", position
     while position < end:
@@ -39,7 +39,7 @@ def whole_batches(
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Position, header and bytes of each batch, its CRC checked.
 
-    Raises where the first damage is, after all that lies before it.
+    Raises at the first damage, after all batches before it.
     """
     data, start = memoryview(b""), position
     while position < end:

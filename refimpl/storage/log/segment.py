@@ -1,7 +1,7 @@
 """One segment: a `.log` file and its three indexes, named by the first offset it may hold.
 
-KIP-33 (time index), KIP-98 (transaction index). The log alone is the truth; an index that
-contradicts it is made anew.
+KIP-33 (time index), KIP-98 (transaction index). Only the log counts; an index that contradicts it
+is made anew.
 """
 
 from bisect import bisect_left
@@ -19,14 +19,14 @@ from refimpl.storage.format.time_index import TimeIndex
 from refimpl.storage.format.txn_index import TxnIndex
 from refimpl.storage.log.scan import headers, whole_batches
 
-#: So many of the newest batches are known without looking, twice as many at most
+# : The number of the newest batches kept in memory; at most twice as many are
 RECENT = 256
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SNAPSHOT = ".snapshot"
 
 
 def file_name(base_offset: int, suffix: str) -> str:
-    """Twenty digits, so that names sort as offsets do."""
+    """The name of a segment's file: twenty digits, so that names sort as offsets do."""
     return f"{base_offset:020d}{suffix}"
 
 
@@ -48,21 +48,21 @@ class Segment:
     _since_index: int = field(default=0, init=False)
     _dirty: bool = field(default=False, init=False)
     _path: str = field(default="", init=False)
-    #: The newest batches, without a gap: their last offsets, and where they are
+    # : The newest batches, without a gap: their last offsets, and their positions
     _ends: list[int] = field(factory=list[int], init=False)
     _places: list[tuple[int, BatchHeader]] = field(
         factory=list[tuple[int, BatchHeader]], init=False
     )
-    #: How long it may grow; its name decides the jitter, which Kafka draws.
+    # : The time for which it may grow; its name decides the jitter, which Kafka draws.
     _most_ms: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Name the file, and say how old it may grow."""
+        """Set the file's path and apply the settings."""
         self._path = f"{self.folder}/{file_name(self.base_offset, LOG)}"
         self.configure(self.config)
 
     def configure(self, config: LogConfig) -> None:
-        """Behave so from now on, with `segment.jitter.ms` taken off `segment.ms`."""
+        """Apply new settings; `segment.jitter.ms` is subtracted from `segment.ms`."""
         self.config = config
         self._most_ms = most = self.config.max_segment_ms
         jitter = min(self.config.segment_jitter_ms, most)
@@ -79,7 +79,7 @@ class Segment:
         now_ms: int,
         sizes: Mapping[str, int],
     ) -> "Segment":
-        """The segment in files of these sizes; an index that is not there is made when needed."""
+        """The segment in files of these sizes; a missing index is made when needed."""
 
         def named(suffix: str) -> tuple[str, int | None]:
             name = file_name(base_offset, suffix)
@@ -98,7 +98,7 @@ class Segment:
     def create(
         cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, now_ms: int
     ) -> "Segment":
-        """A new segment, whose `.log` is there from now on."""
+        """A new segment, whose `.log` exists from now on."""
         segment = cls.open(disk, folder, base_offset, config, now_ms, {})
         disk.append(segment.path)
         segment._dirty, segment._largest = True, (NO_TIMESTAMP, base_offset)
@@ -110,7 +110,7 @@ class Segment:
         return self._path
 
     def append(self, batches: Sequence[BatchHeader], parts: Sequence[Buffer]) -> None:
-        """Write batches that are placed already, then what the indexes should know of them."""
+        """Write batches that have their offsets already, then index them."""
         self.disk.append(self._path, *parts)
         self._dirty = True
         for header in batches:
@@ -118,7 +118,7 @@ class Segment:
             self.size += header.size
 
     def index(self, position: int, header: BatchHeader) -> None:
-        """Take note of a batch, and of its place once per `index.interval.bytes`."""
+        """Note a batch, and its position once per `index.interval.bytes`."""
         last_offset = header.last_offset
         self._ends.append(last_offset)
         self._places.append((position, header))
@@ -138,7 +138,7 @@ class Segment:
     def reset_indexes(self) -> None:
         """Begin all indexes anew, in memory, before the log is read from its beginning.
 
-        Their files stay as they are until the next flush: should the log turn out to be damaged,
+        Their files stay as they are until the next flush: if the log turns out to be damaged,
         nothing has been touched.
         """
         self.offset_index.file.reset()
@@ -150,7 +150,7 @@ class Segment:
     def largest_timestamp(self) -> tuple[int, int]:
         """The newest timestamp and the offset of its batch's last record; -1 without any.
 
-        Retention deletes by it, so the batch itself must confirm what the index says.
+        Retention deletes by it, so the batch itself must confirm the index.
         """
         if self._largest is None:
             newest = self.time_index.last()
@@ -161,7 +161,7 @@ class Segment:
         return self._largest or (NO_TIMESTAMP, self.base_offset)
 
     def offset_before(self, timestamp: int) -> int:
-        """An offset of this segment up to which nothing is as new as this timestamp."""
+        """An offset of this segment up to which all timestamps are smaller than this one."""
         entry = self.time_index.lookup(timestamp)
         if entry is not None and not self._confirms(entry):
             self.rebuild_index()
@@ -169,10 +169,10 @@ class Segment:
         return self.base_offset if entry is None else entry[1]
 
     def must_roll(self, size: int, timestamp: int, last_offset: int, now_ms: int) -> bool:
-        """Whether an append of this size, time and end belongs into a new segment.
+        """True if an append of this size, timestamp and last offset belongs into a new segment.
 
-        `segment.ms` is counted by the records' own timestamps where there are any, so that old
-        data copied into a new log keep their segments apart (KIP-33).
+        `segment.ms` is counted by the records' own timestamps where there are any, so that old data
+        copied into a new log keep their segments apart (KIP-33).
         """
         full = self.config.segment_index_bytes
         return (
@@ -184,7 +184,7 @@ class Segment:
         )
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The first batch that ends at this offset or later, if this segment has it."""
+        """The first batch that ends at this offset or later; None if this segment has none."""
         if self._is_recent(offset):
             number = bisect_left(self._ends, offset)
             return self._places[number] if number < len(self._places) else None
@@ -194,7 +194,7 @@ class Segment:
         return None
 
     def end_before(self, offset: int) -> int:
-        """Where the last batch ends that has nothing of this offset or later ones."""
+        """The end of the last batch without records of this offset or later ones."""
         end = self.base_offset
         if self._is_recent(offset - 1):
             number = bisect_left(self._ends, offset)
@@ -206,7 +206,7 @@ class Segment:
         return end
 
     def rebuild_index(self) -> None:
-        """Make offset and time index anew from the log's headers."""
+        """Rebuild offset and time index from the log's headers."""
         self.reset_indexes()
         for position, header in self.headers():
             self.index(position, header)
@@ -231,7 +231,7 @@ class Segment:
             raise CorruptFile(self.path, reached, damage.why) from None
 
     def verify(self) -> None:
-        """Read every batch; the first whose CRC does not match its bytes is a CorruptFile."""
+        """Read every batch; raise CorruptFile at the first whose CRC does not match its bytes."""
         reached = 0
         try:
             for reached, header, _ in whole_batches(self.disk, self.path, 0, self.size):
@@ -240,17 +240,18 @@ class Segment:
             raise CorruptFile(self.path, reached, damage.why) from None
 
     def next_offset(self) -> int:
-        """The offset behind the last record; reads what the index does not cover."""
+        """The offset behind the last record; batches behind the last index entry are read."""
         end = self.base_offset
         for _, header in self.headers(self._start(self.base_offset + LARGEST_RELATIVE_OFFSET)):
             end = header.next_offset
         return end
 
     def truncate(self, offset: int) -> int:
-        """Cut from the batch that holds this offset on, for good; return where the segment ends.
+        """Truncate from the batch that holds this offset on, for good; return the segment's end
+        offset.
 
-        The cut is flushed: otherwise a crash could put old bytes behind the new ones that are
-        written next, and where their sizes agree nothing would tell them apart.
+        The truncation is flushed. Otherwise a crash could leave old bytes behind newly written
+        ones, and where their sizes agree nothing would tell them apart.
         """
         found = self.find(offset)
         self.offset_index.truncate(offset)
@@ -261,7 +262,7 @@ class Segment:
         return offset if found is None else min(offset, found[1].base_offset)
 
     def cut(self, size: int) -> None:
-        """Cut the `.log` to this size, for good."""
+        """Truncate the `.log` to this size, for good."""
         self.disk.truncate(self.path, size)
         keep = bisect_left(self._places, size, key=_position)
         del self._ends[keep:], self._places[keep:]
@@ -269,7 +270,7 @@ class Segment:
         self.flush()
 
     def flush(self) -> None:
-        """Make log and indexes survive a crash."""
+        """Flush log and indexes, so that they survive a crash."""
         if self._dirty:
             self.disk.flush(self.path)
             self.offset_index.file.flush()
@@ -278,30 +279,31 @@ class Segment:
             self._dirty = False
 
     def close(self) -> None:
-        """Nothing is appended any more: the largest timestamp goes into the index, for retention
-        to find."""
+        """Close the segment for appends; the largest timestamp goes into the index, for
+        retention.
+        """
         self.time_index.maybe_append(*self.largest_timestamp())
         self._dirty = True
         self.flush()
 
     def files(self) -> list[str]:
-        """What is there of the segment, the log first: without it the rest is an orphan."""
+        """The segment's existing files, the log first: without it the rest is an orphan."""
         indexes = (self.offset_index.file, self.time_index.file)
         there = [index.path for index in indexes if index.exists]
         return [self.path, *there, *([self.txn_index.path] if self.txn_index.size else [])]
 
     def _is_recent(self, offset: int) -> bool:
-        """Whether the batch that holds this offset, or follows it, is known without looking."""
+        """True if the batch that holds this offset, or follows it, is in memory."""
         if not self._places:
             return False
         position, header = self._places[0]
         return position == 0 or offset >= header.base_offset
 
     def _start(self, offset: int) -> int:
-        """Where to begin looking for an offset: a batch that index and log agree on.
+        """The position to begin a search for an offset at: a batch on which index and log agree.
 
         Kafka before 4.0 notes one entry for several batches that came together: their last offset,
-        and where the first of them begins.
+        and the position of the first of them.
         """
         entry_offset, position = self.offset_index.lookup(offset)
         if position == 0:
@@ -317,7 +319,7 @@ class Segment:
         return self.offset_index.lookup(offset)[1]
 
     def _confirms(self, entry: tuple[int, int]) -> bool:
-        """Whether the batch that an entry of the time index names has its timestamp."""
+        """True if the batch that an entry of the time index names has its timestamp."""
         timestamp, offset = entry
         found = self.find(offset)
         if found is None or found[1].max_timestamp != timestamp:
@@ -325,7 +327,7 @@ class Segment:
         return found[1].magic != MAGIC or found[1].base_offset <= offset
 
     def _is_newer_behind(self, entry: tuple[int, int]) -> bool:
-        """Whether the time index ends too early; a crash or a copy may have cut it."""
+        """True if the time index ends too early; a crash or a copy may have truncated it."""
         timestamp, offset = entry
         behind = self.headers(self._start(offset))
         return any(header.max_timestamp > timestamp for _, header in behind)

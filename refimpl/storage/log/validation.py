@@ -1,9 +1,9 @@
-"""What a log accepts, from a producer and from a leader.
+"""The checks of batches from a producer and from a leader.
 
 KIP-32 and KIP-937 (timestamps), KIP-74, KIP-98, KIP-724 (old formats are read and no longer
-written), KAFKA-18723. Everything is decided from the 61 bytes of the header and the CRC, but for
-keys where a topic is compacted. Kafka opens each batch and looks at every record; here a batch that
-lies about its records is found by its reader.
+written), KAFKA-18723. Every check reads only the 61 bytes of the header and the CRC, except for
+keys where a topic is compacted. Kafka opens each batch and checks every record. Here a batch whose
+header does not match its records is found by its reader.
 """
 
 from refimpl.errors import (
@@ -36,12 +36,15 @@ from refimpl.storage.format.compression import Codec
 Found = list[tuple[int, BatchHeader]]
 
 MOST_NAMED = 10_000
-"""So many records of a batch are named that are not accepted: who sends more of them, compressed to
-next to nothing, shall not be answered with more."""
+"""The number of refused records of a batch that are named in an answer. A client may send many
+more, compressed to next to nothing, and must not get a larger answer.
+"""
 
 
 def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Found:
-    """The batches that a producer or a coordinator sent, all of them acceptable or none."""
+    """The batches of a producer or a coordinator; all of them are acceptable, or all are
+    refused.
+    """
     found = list(batches(data))
     if not found:
         raise InvalidRecord("no batch at all")
@@ -61,9 +64,9 @@ def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) 
 
 
 def with_codec(data: Buffer, found: Found, codec: Codec, config: LogConfig) -> tuple[Buffer, Found]:
-    """The same batches with their records compressed as the topic wants it: `compression.type`.
+    """The same batches with their records in the topic's `compression.type`.
 
-    What another codec made larger than `max.message.bytes` is refused.
+    A batch that the other codec makes larger than `max.message.bytes` is refused.
     """
     if all(header.codec is codec for _, header in found):
         return data, found
@@ -82,9 +85,9 @@ def with_codec(data: Buffer, found: Found, codec: Codec, config: LogConfig) -> t
 def from_leader(data: Buffer, next_offset: int, leader_epoch: int, *, empty: bool = False) -> Found:
     """The batches of a fetch that continue the log.
 
-    The last one may be cut off; it comes again. So do batches of a newer leader than the one that
-    we asked: they may not fit behind what we have (KAFKA-18723). An empty log may start inside of a
-    batch, for records are deleted up to any offset; then that batch comes whole.
+    The last one may be cut off, and comes again. So do batches of a newer leader than the one that
+    we asked: they may not fit behind our log (KAFKA-18723). An empty log may start inside of a
+    batch, because records are deleted up to any offset; then that batch comes whole.
     """
     found: Found = []
     position, expected = 0, next_offset
@@ -135,7 +138,7 @@ def _check_claims(header: BatchHeader, origin: Origin) -> None:
 
 
 def _check_keys(data: Buffer, position: int) -> None:
-    """Compaction keeps the newest value of each key: a record without one has no place there."""
+    """Refuse records without a key, because compaction keeps the newest value of each key."""
     without, why = 0, "a compacted topic takes no record without a key"
     named: list[tuple[int, str]] = []
     for number, key in enumerate(decode_keys(data, position)):

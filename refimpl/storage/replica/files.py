@@ -39,8 +39,8 @@ _ANY_EPOCH = 2**31 - 1
 class PartitionReplicaLog:
     """A `BrokerLog` whose records are batches of bytes in segments on a disk.
 
-    `now_ms` is asked whenever the log needs the time. A limit is counted in units of `unit` bytes:
-    1 for Kafka's max.bytes; where all batches have one size, that size counts records.
+    A log that needs the time calls `now_ms`. A limit is counted in units of `unit` bytes: 1 for
+    Kafka's max.bytes. Where all batches have one size, that size counts records.
     """
 
     log: PartitionLog
@@ -66,7 +66,7 @@ class PartitionReplicaLog:
 
     @property
     def records(self) -> Sequence[Record]:
-        """The records from `start` on, read and opened where somebody looks."""
+        """The records from `start` on, read and opened only when used."""
         return _Opened(self)
 
     def append(
@@ -82,10 +82,10 @@ class PartitionReplicaLog:
         return named(Appended, written)
 
     def extend(self, records: MemoryRecords | Sequence[Record]) -> None:
-        """Append what a leader answered, offsets and epochs and all; a leader in this process
-        answers `()` where the next batch does not fit.
+        """Append a leader's answer, with its offsets and epochs.
 
-        That no batch is of a newer epoch than the leader's, Replica knows by the answer's epoch.
+        A leader in this process answers `()` if the next batch does not fit. Replica checks by the
+        answer's epoch that no batch is of a newer epoch than the leader's.
         """
         if isinstance(records, MemoryRecords) and records.data:
             self.log.append_as_follower(records.data, _ANY_EPOCH, self.now_ms())
@@ -97,7 +97,7 @@ class PartitionReplicaLog:
 
     @property
     def producers(self) -> ProducerState:
-        """What is remembered of idempotent and transactional producers."""
+        """The state of idempotent and transactional producers."""
         return self.log.producers
 
     @property
@@ -106,26 +106,26 @@ class PartitionReplicaLog:
         return self.log.local.size // self.unit
 
     def size_of(self, records: MemoryRecords | Sequence[Record]) -> int:
-        """The size of what was read."""
+        """The size of records that were read."""
         return len(records.data) // self.unit if isinstance(records, MemoryRecords) else 0
 
     def size_between(self, start: int, end: int) -> int:
         """The size of the batches from the one that holds `start` on, below `end`."""
         return self.log.local.size_between(start, end) // self.unit
 
-    # What clients ask
+    # Operations for clients
 
     def configure(self, config: LogConfig) -> None:
-        """Behave so from now on."""
+        """Apply new settings."""
         self.log.local.configure(config)
 
     @property
     def deletes(self) -> bool:
-        """Whether records may be deleted."""
+        """True if records may be deleted."""
         return self.log.config.deletes
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below this offset every transaction is decided, where so much is committed."""
+        """The offset below which every transaction is decided, at this high watermark."""
         log = self.log
         log.high_watermark = high_watermark
         if not (log.producers.ongoing or log.producers.unreplicated):
@@ -134,15 +134,17 @@ class PartitionReplicaLog:
         return log.last_stable_offset
 
     def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
-        """What a reader of committed records must leave out of this range."""
+        """The aborted transactions that a read_committed reader must leave out of this range."""
         return self.log.aborted_transactions(start, up_to)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record that is as new as this."""
+        """Offset and timestamp of the first record with this timestamp or a later one."""
         return self.log.offset_for_timestamp(timestamp)
 
     def newest_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the newest record; the first of them, if several are."""
+        """Offset and timestamp of the newest record; of the first one, if several are equally
+        new.
+        """
         return self.log.newest_timestamp()
 
     def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> bytes:
@@ -155,7 +157,7 @@ class PartitionReplicaLog:
     def keyed_records(
         self, start: int, records: MemoryRecords
     ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """The records of a coordinator, with their offsets; and the offset behind."""
+        """The records of a coordinator, with their offsets; and the next offset."""
         found: list[tuple[int, CoordinatorRecord]] = []
         end = start
         for header, batch in whole(records.data):
@@ -167,7 +169,9 @@ class PartitionReplicaLog:
     def keyed_in(
         self, header: BatchHeader, batch: bytes
     ) -> Sequence[tuple[int, CoordinatorRecord]]:
-        """The records of a coordinator in one batch; those of newer brokers are left out."""
+        """The records of a coordinator in one batch; unknown types of newer brokers are left
+        out.
+        """
         found: list[tuple[int, CoordinatorRecord]] = []
         for one in decode_records(batch):
             if one.key is not None:
@@ -183,7 +187,9 @@ class PartitionReplicaLog:
     # Epochs
 
     def assign_epoch(self, epoch: int) -> None:
-        """The reign of this replica in this epoch begins, on disk before this returns."""
+        """Begin this replica's leader epoch at the log end offset; it is on disk before this
+        returns.
+        """
         self.log.epochs.assign(epoch, self.log.local.end_offset)
 
     def end_of(self, epoch: int) -> EpochEnd:
@@ -192,28 +198,32 @@ class PartitionReplicaLog:
         return UNDEFINED if found is None else EpochEnd._make(found)
 
     def start_of(self, epoch: int) -> int:
-        """Where the records of this epoch, or of the next one in the log, start; else the end."""
+        """The start offset of this epoch, or of the next one in the log; else the log end
+        offset.
+        """
         cache = self.log.epochs
         index = bisect_left(cache.epochs, epoch)
         return cache.starts[index] if index < len(cache.starts) else self.log.local.end_offset
 
     def truncate_to(self, end: int) -> None:
-        """Cut the log to end here, or before it where a batch would be split."""
+        """Truncate the log to this end offset, or before it if a batch would be split."""
         self.log.truncate_to(end, self.now_ms())
 
     def advance_start(self, start: int) -> None:
-        """DeleteRecords: the caller knows that all before `start` is replicated."""
+        """DeleteRecords: delete below this offset, up to which the caller knows all to be
+        replicated.
+        """
         self.log.advance_high_watermark(start)
         self.log.advance_log_start(start)
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything, to go on at this offset."""
+        """Delete everything, and go on at this offset."""
         self.log.restart_at(offset, self.now_ms())
 
 
 @define(eq=False)
 class _Opened(Sequence[Record]):
-    """The records of a log, one per offset, as far as they are looked at."""
+    """The records of a log, one per offset, opened only when used."""
 
     source: PartitionReplicaLog
 

@@ -1,6 +1,6 @@
 """A partition's log in memory that knows batches and producers, as Kafka's files do.
 
-The rules for producers are the storage's own `ProducerState`; a header is made up for each batch.
+The rules for producers are the storage's own `ProducerState`; each batch gets a made-up header.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from refimpl.storage.log.producer_state import ProducerState, Staged
 
 
 class RecordBatch(NamedTuple):
-    """What a producer wants appended as one piece: the values, and who made them (KIP-98)."""
+    """A producer's batch: the values, and the producer's id, epoch and sequence (KIP-98)."""
 
     values: tuple[object, ...]
     producer_id: int = -1
@@ -28,20 +28,20 @@ class RecordBatch(NamedTuple):
 
 
 class BatchedValue(NamedTuple):
-    """The value of a record in memory: which one of its batch."""
+    """The value of a record in memory: its batch, and its place in it."""
 
     batch: RecordBatch
     place: int
 
     @property
     def payload(self) -> object:
-        """What the producer put into the record."""
+        """The producer's value of the record."""
         return self.batch.values[self.place]
 
 
 @define(eq=False)
 class MemoryLog(Log):
-    """A `BrokerLog` in memory: its unit is the record, and what it appends a `RecordBatch`.
+    """A `BrokerLog` in memory: its unit is the record, and it appends `RecordBatch`es.
 
     Batches are never split: not by a reader's limit, and not by a truncation.
     """
@@ -51,12 +51,12 @@ class MemoryLog(Log):
     _idempotent: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Find the producers of a log that is not empty."""
+        """Rebuild the producer state of a log that is not empty."""
         Log.__attrs_post_init__(self)
         self._replay()
 
     def configure(self, config: LogConfig) -> None:
-        """In memory only this changes."""
+        """Apply new settings; in memory only `deletes` changes."""
         self.deletes = config.deletes
 
     # Append
@@ -89,7 +89,7 @@ class MemoryLog(Log):
         return Appended(first, last)
 
     def extend(self, records: Iterable[Record]) -> None:
-        """Append what a leader answered."""
+        """Append a leader's answer."""
         known = len(self.records)
         Log.extend(self, records)
         self._replay_from(known)
@@ -97,8 +97,10 @@ class MemoryLog(Log):
     # Read
 
     def slice(self, start: int, limit: int, up_to: int | None = None) -> Sequence[Record]:
-        """Records from `start` on, below `up_to` or the end: whole batches of at most `limit`
-        records, and the first one always."""
+        """Records from `start` on, below `up_to` or the end.
+
+        They are whole batches of at most `limit` records, and the first one always.
+        """
         records, begin = self.records, self.start
         first, end = start - begin, len(records)
         if up_to is not None and up_to - begin < end:
@@ -116,27 +118,27 @@ class MemoryLog(Log):
 
     @property
     def size(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return len(self.records)
 
     def size_of(self, records: Sequence[Record]) -> int:
-        """How many records these are."""
+        """The number of these records."""
         return len(records)
 
     def size_between(self, start: int, end: int) -> int:
-        """How many records are from one offset to another."""
+        """The number of records from one offset to another."""
         return max(end - start, 0)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """There are no transactions in memory."""
+        """The high watermark, because there are no transactions in memory."""
         return high_watermark
 
     def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
-        """There are no transactions in memory."""
+        """Nothing, because there are no transactions in memory."""
         return ()
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record that is as new as this (KIP-79)."""
+        """Offset and timestamp of the first record with this timestamp or a later one (KIP-79)."""
         for offset, record in enumerate(self.records, self.start):
             value = record.value
             if isinstance(value, BatchedValue) and value.batch.timestamp_ms >= max(timestamp, 0):
@@ -144,7 +146,9 @@ class MemoryLog(Log):
         return None
 
     def newest_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the newest record; the first of them, if several are."""
+        """Offset and timestamp of the newest record; of the first one, if several are equally
+        new.
+        """
         times = [
             record.value.batch.timestamp_ms
             for record in self.records
@@ -160,13 +164,13 @@ class MemoryLog(Log):
     # Coordinators
 
     def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> RecordBatch:
-        """In memory a record of a coordinator is itself the value."""
+        """One batch of a coordinator's records; in memory each record itself is the value."""
         return RecordBatch(tuple(records), timestamp_ms=now_ms)
 
     def keyed_records(
         self, start: int, records: Sequence[Record]
     ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """The records of a coordinator, with their offsets; and the offset behind."""
+        """The records of a coordinator, with their offsets; and the next offset."""
         found: list[tuple[int, CoordinatorRecord]] = []
         for offset, record in enumerate(records, start):
             value = record.value
@@ -175,10 +179,10 @@ class MemoryLog(Log):
                 found.append((offset, payload))
         return found, start + len(records)
 
-    # Cut
+    # Truncation
 
     def truncate_to(self, end: int) -> None:
-        """Cut the log to end here, or before it where a batch would be split."""
+        """Truncate the log to this end offset, or before it if a batch would be split."""
         before = len(self.records)
         if self.start < end < self.end:
             end = self.start + self._batch_start(end - self.start)
@@ -187,18 +191,18 @@ class MemoryLog(Log):
             self._replay()
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything, to go on at this offset."""
+        """Delete everything, and go on at this offset."""
         Log.restart_at(self, offset)
         self._replay()
 
     def _batch_start(self, at: int) -> int:
-        """Where in the list the batch begins that this record is in."""
+        """The index in the list at which this record's batch begins."""
         return max(at - _place(self.records[at]), 0)
 
     # Producers
 
     def _replay(self) -> None:
-        """Read from the log what its producers have done."""
+        """Rebuild the producer state from the log."""
         if not self._idempotent and not self.records:
             return
         self.producers, self._idempotent = ProducerState(), False

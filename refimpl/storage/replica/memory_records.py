@@ -1,7 +1,7 @@
-"""Record batches on their way from one log to another: bytes, which are opened by who looks.
+"""Record batches on their way from one log to another: bytes, which the reader opens.
 
-Kafka's MemoryRecords. A broker passes them on as they are; whoever looks reads them as the sequence
-of their records.
+Kafka's MemoryRecords. A broker passes them on as they are; a reader sees the sequence of their
+records.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,16 +16,16 @@ Opened = Iterable[tuple[int, Record]]
 """Records, each with its offset."""
 
 Decode = Callable[[BatchHeader, bytes | None], object]
-"""What a record's value stands for, by its batch's header and its bytes."""
+"""A record's value, from its batch's header and its bytes."""
 
 
 def the_bytes(header: BatchHeader, value: bytes | None) -> object:
-    """A value is its bytes."""
+    """The value as bytes."""
     return value
 
 
 def opened_by(decode: Decode) -> Callable[[bytes], Opened]:
-    """How batches are opened whose values stand for something."""
+    """A function that opens batches whose values are encoded."""
 
     def open_all(data: bytes) -> Opened:
         for header, batch in whole(data):
@@ -35,7 +35,7 @@ def opened_by(decode: Decode) -> Callable[[bytes], Opened]:
     return open_all
 
 
-#: How batches are opened whose values are bytes
+# : Opens batches whose values are bytes
 as_bytes = opened_by(the_bytes)
 
 
@@ -49,11 +49,11 @@ class MemoryRecords(Sequence[Record]):
     _records: tuple[Record, ...] | None = field(default=None, init=False)
 
     def __bool__(self) -> bool:
-        """Whether there is anything at all, which costs nothing to know."""
+        """True if there are any bytes, which costs nothing to know."""
         return bool(self.data)
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return len(self._opened())
 
     @overload
