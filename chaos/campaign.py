@@ -1,4 +1,4 @@
-"""Many seeds: in this process or in several, with what was seen on the way."""
+"""Campaigns: many seeds, in this process or in several, with running totals."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -73,7 +73,7 @@ ENOUGH = 300  # seeds after which each of them must have happened
 
 @frozen
 class SeedResult:
-    """What one seed came to."""
+    """The result of one seed."""
 
     seed: int
     events: int
@@ -86,20 +86,20 @@ class SeedResult:
 
 @frozen
 class Orders:
-    """What to do with each seed: settings held fixed, and what to write where."""
+    """The instructions for each seed: fixed settings, and the folders to write to."""
 
     fixed: Mapping[str, Any] = field(factory=dict[str, Any])
     histories: Path | None = None
     events: Path | None = None
     json_file: Path | None = None
-    """Where the tally of all seeds goes."""
+    """The folder of the running totals."""
 
     def settings(self, seed: int) -> Settings:
         """The seed's configuration."""
         return Settings.draw(seed, **self.fixed)
 
     def run(self, seed: int) -> Run:
-        """Run a seed and write down what was asked for."""
+        """Run a seed and write the requested files."""
         wanted = self.events is not None, self.histories is not None
         run = build(self.settings(seed), events=wanted[0], history=wanted[1]).go()
         if self.events is not None:
@@ -111,7 +111,7 @@ class Orders:
 
 @define
 class Tally:
-    """What a campaign has seen so far."""
+    """The running totals of a campaign."""
 
     seeds: int = 0
     events: int = 0
@@ -131,7 +131,7 @@ class Tally:
             self.failed.append(result)
 
     def never(self) -> list[str]:
-        """What should have happened in so many seeds, and did not."""
+        """The events that so many seeds should have met, and did not."""
         return [words for name, words in SOMETIMES.items() if not self.counts[name]]
 
 
@@ -159,7 +159,7 @@ def _result(work: tuple[Orders, int]) -> SeedResult:
 
 
 def result_of(run: Run, cpu_s: float) -> SeedResult:
-    """What a run that is over came to."""
+    """The result of a finished run."""
     oracle, what = (run.violation.oracle, run.violation.what) if run.violation else (None, "")
     counts = dict(run.simulation.counts)
     return SeedResult(run.settings.seed, run.events, run.now_ms, cpu_s, counts, oracle, what)

@@ -171,7 +171,7 @@ def _many(
     jobs: int,
     smaller: bool,
 ) -> None:
-    """Seeds until one fails, all are done, the time is over or somebody interrupts."""
+    """Run seeds until one fails, all are done, the time is over, or the user interrupts."""
     tally, last, interrupted = Tally(), -1, False
     until = monotonic() + 60 * minutes if minutes is not None else None
     total = len(seeds) if isinstance(seeds, range) else None
@@ -249,7 +249,7 @@ def _failed_seed(console: Console, failed: SeedResult, orders: Orders, smaller: 
 
 
 def _failed(console: Console, run: Run, orders: Orders, smaller: bool, again: str) -> None:
-    """Tell the story of a failed run, the shortest that can be found, and how to see it again."""
+    """Print the story of a failed run, the shortest that can be found, and how to see it again."""
     assert run.violation is not None
     console.print(f"[red]seed {run.settings.seed} breaks {run.violation.oracle}[/red]")
     console.print(f"  {run.violation.what}", markup=False)

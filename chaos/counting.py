@@ -9,7 +9,7 @@ from refimpl.messages import observations as o
 
 
 def attach(simulation: Simulation) -> None:
-    """Count the observations of a run, by what they are called in the report."""
+    """Count a run's observations, by their names in the report."""
     counts = simulation.counts
 
     def named(kind: type, name: str) -> None:

@@ -1,7 +1,7 @@
-"""A campaign's record on disk: what it has seen so far, and from which seed it goes on.
+"""A campaign's record on disk: its results so far, and the seed to continue from.
 
-A seed counts only for the sources and settings under which it ran, so both stand in the file, and a
-file of others is refused.
+A seed counts only for the sources and settings of its run. The file has both, and a file with other
+sources or settings is refused.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ class BadLedger(ValueError):
 
 @define(eq=False)
 class Ledger:
-    """What a campaign over `seeds` has seen, and the first seed that has not been run yet."""
+    """The results of a campaign over `seeds`, and the first seed that has not been run yet."""
 
     path: Path
     seeds: range

@@ -51,7 +51,7 @@ class LiveRecorder:
         }
 
     def record_group(self, group: GroupRecorder) -> None:
-        """Record a group as well, of which nobody is a member yet."""
+        """Record a group as well, without members yet."""
         self.groups.append(group)
 
         def watch(kind: type, watcher: Callable[[int, Any], None]) -> None:

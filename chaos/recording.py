@@ -43,8 +43,8 @@ def write_events(run: Run, folder: Path) -> Path:
 def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
     """The specs' constants for this run.
 
-    Restarts may lose the end of a log and anybody may be elected: what that may cost is the
-    oracles' business, and whether each step is one of the spec is TLC's.
+    Restarts may lose the end of a log and any replica may be elected. Oracles judge the losses; TLC
+    judges each step.
     """
     recorder = run.recorder
     assert recorder is not None
@@ -53,7 +53,7 @@ def _bounds(run: Run) -> Mapping[str, Mapping[str, Json]]:
 
 
 def write_history(run: Run, folder: Path) -> Path:
-    """Write what the clients did and saw as a folder in trace format v1; answers the folder."""
+    """Write the clients' history as a folder in trace format v1; returns the folder."""
     history = run.simulation.history
     assert history is not None
     path = folder / _name(run)
@@ -80,7 +80,7 @@ def _meta(run: Run, history: History) -> dict[str, Any]:
         # By their names a reader of the run notices a file that is not there.
         "processes": sorted(history.calls),
         "topics": {"orders": _topic(settings, len(run.partitions))},
-        # What a coordinator knows is as safe as any record, and lost as easily.
+        # A coordinator's state is as safe as any record, and lost as easily.
         "internal_topics": {"__consumer_offsets": _topic(settings, 1)},
         "producers": {
             f"p{i}": {
@@ -118,7 +118,7 @@ def _topic(settings: Settings, partitions: int) -> dict[str, Any]:
 
 
 def _copies(settings: Settings) -> bool:
-    """Whether what is sent may arrive twice or late, or is sent again very soon."""
+    """True if messages may arrive twice or late, or are sent again very soon."""
     noise = "noise" in settings.faults or settings.duplicate or settings.stray
     return bool(noise) or settings.commit_ms < 50
 

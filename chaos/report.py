@@ -1,4 +1,4 @@
-"""How runs and campaigns are told on a terminal."""
+"""The terminal output of runs and campaigns."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ EVERY = 500
 
 @contextmanager
 def watching(console: Console, total: int | None) -> Generator[Callable[[Tally], None]]:
-    """Whom to tell how far a campaign is: a bar on a terminal, elsewhere a line now and then."""
+    """A callback for progress: a bar on a terminal, elsewhere an occasional line."""
     if not console.is_terminal:
         yield lambda tally: _line(console, tally, total)
         return
@@ -48,7 +48,7 @@ def _rate(tally: Tally) -> str:
 
 
 def summary(tally: Tally) -> RenderableType:
-    """What a campaign has seen."""
+    """The results of a campaign."""
     table = Table("sometimes", "times", box=None, pad_edge=False)
     for name, words in SOMETIMES.items():
         number = tally.counts[name]
@@ -65,7 +65,7 @@ def summary(tally: Tally) -> RenderableType:
 
 
 def run(run: Run, trace_hash: str) -> RenderableType:
-    """What a single run came to."""
+    """The result of a single run."""
     table = Table("what", "times", box=None, pad_edge=False)
     for name, number in sorted(run.simulation.counts.items()):
         table.add_row(name, f"{number:,}")
@@ -86,7 +86,7 @@ def configuration(settings: Settings) -> RenderableType:
 
 
 def settings(settings: Settings) -> RenderableType:
-    """What --config takes: name, default, and what this seed drew."""
+    """The settings that --config takes: name, default, and this seed's value."""
     table = Table("name", "default", f"seed {settings.seed}", box=None, pad_edge=False)
     for name, value in asdict(settings).items():
         if name != "seed":

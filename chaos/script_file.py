@@ -13,11 +13,11 @@ FORMAT = 1
 
 
 class BadScript(ValueError):
-    """The file is not a script; says what was expected."""
+    """The file is not a script; the message says what was expected."""
 
 
 def save(run: Run, path: Path) -> None:
-    """Write what is needed to repeat a run, and what it broke."""
+    """Write a run's settings and script for a replay, with its violation."""
     broken = run.violation
     value = {
         "format": FORMAT,

@@ -1,7 +1,7 @@
 """Makes a failing run small: fewer faults, then shorter ones, then a simpler cluster.
 
-A smaller run counts if it breaks the same promise. Dice fall differently in it, for every message
-asks them; so each step is tried, and kept only if it still fails.
+A smaller run counts if it breaks the same promise. It draws other random numbers, because every
+message draws some. So each step is tried, and kept only if the run still fails.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ class Shrunk:
 
 
 class _Spent(Exception):
-    """The budget is spent: what was found so far has to do."""
+    """The budget is spent; the best result so far is used."""
 
 
 @frozen

@@ -73,7 +73,7 @@ ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))
 
 
 class Node(Protocol):
-    """Whoever has messages delivered."""
+    """A receiver of messages."""
 
     paused_until: int
 
@@ -84,7 +84,7 @@ class Node(Protocol):
 
 @define(eq=False)
 class Run:
-    """A run and what came of it: `violation` is None if every promise held."""
+    """A run and its result: `violation` is None if every promise held."""
 
     settings: Settings
     script: Script = field(repr=False)
@@ -99,12 +99,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end and everything was read once more."""
+        """True if the run ended and every partition was read once more."""
         return self.progress.done and not any(p.unavailable() for p in self.partitions)
 
     @property
     def now_ms(self) -> int:
-        """How far simulated time has come."""
+        """The current simulated time."""
         return self.simulation.timeline.now
 
     def go(self, hasher: Any = None) -> "Run":
@@ -115,7 +115,7 @@ class Run:
             self._loop(hasher)
         except Violation as violation:
             self.violation = violation
-        except Exception as unforeseen:  # a machine may also break in ways that nobody foresaw
+        except Exception as unforeseen:  # a machine may also break in unforeseen ways
             where = traceback.extract_tb(unforeseen.__traceback__)[-1]
             name = type(unforeseen).__name__
             self.violation = Violation(name, f"{unforeseen} in {where.name}, line {where.lineno}")
@@ -134,7 +134,7 @@ class Run:
                 if now_due is None:
                     now += 1
                     continue
-                timeline.now, left = now, iter(now_due)  # which grows while it is gone through
+                timeline.now, left = now, iter(now_due)  # which grows during the iteration
                 for target, message in left:
                     node = nodes[target]
                     if node.paused_until > now:
@@ -311,14 +311,14 @@ def _watch_registrations(
     brokers: list[BrokerHost],
     replicas: Mapping[TopicPartition, dict[int, Replica]],
 ) -> None:
-    """Whoever watches sees a broker's new process from its registration on, when it can act."""
+    """Observe a broker's new process from its registration on, when it can act."""
 
     def registered(_: int, seen: Registered) -> None:
         node = brokers[seen.broker - 1].nodes[seen.incarnation_id - 1]
         for name, of_broker in replicas.items():
             if name in node.partitions:
                 of_broker[seen.broker] = node.partitions[name].replica
-            elif name not in known:  # it was added, and what the broker had of it is lost
+            elif name not in known:  # it was added, and the broker's log of it is lost
                 of_broker[seen.broker] = Replica(seen.broker)
         simulation.counts["registrations"] += 1
 
@@ -328,7 +328,7 @@ def _watch_registrations(
     known = {*replicas}
     simulation.watch(Registered, registered)
     settings = simulation.settings
-    if settings.store or settings.adds_partitions:  # where a replica may come, or go and come again
+    if settings.store or settings.adds_partitions:  # if a replica may come, or go and come again
         simulation.watch(BecameLeader, takes_part)
         simulation.watch(BecameFollower, takes_part)
 
@@ -432,7 +432,7 @@ def _deletion(
     names: Sequence[TopicPartition],
     partitions: Mapping[TopicPartition, PartitionOracle],
 ) -> DeletionOracle | None:
-    """A client that deletes records, where the settings say so, and who judges what comes of it."""
+    """A client that deletes records, if the settings have one, and its oracle."""
     if not simulation.settings.deletes:
         return None
     rng = Random(simulation.settings.seed * 2 + 5)

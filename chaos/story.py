@@ -1,4 +1,4 @@
-"""A run told to people: its faults, and its steps in the specs' words, with times."""
+"""A run as a readable story: its faults, and its steps in the specs' words, with times."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -9,7 +9,7 @@ from chaos.faults.script import Script
 from chaos.recorders.protocol_events import Step, Trace
 from chaos.simulator import Run, build
 
-# Steps that happen all the time; several in a row are told as one line.
+# Frequent steps; several in a row are printed as one line.
 ROUTINE = {"Write", "Fetch", "FetchLost", "AdvanceHighWatermark"}
 
 

@@ -1,4 +1,4 @@
-"""The page of what a record may suffer: which group protocol, which discipline, what happens."""
+"""Builds docs/delivery.md: TLC's verdicts by group protocol, commit discipline and faults."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -8,14 +8,14 @@ from typing import Any
 from properties.tla.specs import Config, SpecTree
 
 TREE = SpecTree()
-#: The modules that put a group protocol and the disciplines together; how each names its protocol
+#: The modules that compose a group protocol with the disciplines, and the protocol of a row
 PROTOCOLS: Mapping[str, Callable[[Mapping[str, str]], str]] = {
     "ClassicDelivery": lambda constants: (
         "classic, cooperative" if constants["Cooperative"] == "TRUE" else "classic, eager"
     ),
     "ConsumerDelivery": lambda constants: "consumer (KIP-848)",
 }
-#: Rules that are left out, or Kafka's where ours are stronger: such rows are bugs, not cells
+#: Values of the constants in rules as built. Rows with other values are bugs, not cells
 AS_BUILT = {"Dropped": '"none"', "Revoking": "TRUE", "CommitBy": '"assignment"'}
 DISCIPLINES = {
     '"after"': "process, then commit",
@@ -28,47 +28,44 @@ LOST, REPEATED = "NothingLost", "NothingRepeated"
 _HEAD = """\
 # What a record may suffer
 
-What a group's protocol and an application's discipline do to a record together: it may never be
-processed (*lost*), or twice
-(*repeated*). Each cell is a verdict of TLC on the module that composes the two: *never*, in all
-of so many states, or the number of states
-of the shortest story in which it happens, which `highwater spec MODULE/CFG --story` tells.
-Built by `make docs` from `verdicts.toml`.
+A group's protocol and an application's commit discipline decide together whether a record may be
+*lost* (never processed) or *repeated* (processed twice). Each cell is TLC's verdict on the module
+that composes the two. *Never* comes with the number of states explored. *May be* comes with the
+length of the shortest counterexample, which `highwater spec MODULE/CFG --story` prints.
+`make docs` builds this page from `verdicts.toml`.
 
 | protocol | discipline | | lost | repeated |
 |---|---|---|---|---|
 """
 _TAIL = """
-*In good order*: whoever gives a partition up has processed what it was handed out, and commits
-it first; where another thread processes,
-it commits what was polled. Java's automatic commits are *process, then commit* as long as all
-is processed before the next `poll`, and
-*commit what was polled* otherwise.
+*In good order*: before a member gives a partition up, it processes the records that it was handed,
+and commits them. If another thread processes, it commits what was polled. Java's automatic commits
+are *process, then commit* if all records are processed before the next `poll`, and *commit what
+was polled* otherwise.
 
-What stands out:
+Four results are worth a look:
 
-- A **cooperative** member that leaves while the group's assignment is awaited cannot commit
-  what it has processed: a commit is answered
-  REBALANCE_IN_PROGRESS then, as by Kafka, and the records come again although all went in good
-  order. An eager member owns nothing at that
-  time. Were such a commit taken, nothing would be repeated
-  (`ClassicDelivery/ok_cooperative_after_orderly_completing`), and no other promise
-  would break (`ClassicGroup/ok_completing`).
-- A **consumer group** suffers no more than an eager one: a member may commit what it is told to
-  give up until it has given it up, so in good order nothing is repeated.
-- *Commit, then process* keeps its promise under KIP-848 only because a commit is held against the
-  assignment of its partition. By Kafka's rule, which asks whose a partition is for older epochs
-  alone (KIP-1251, 4.2 and 4.3), a late commit of a former owner moves the group back, and the next
-  owner processes a record again (`ConsumerDelivery/bug_kip1251`, 31 states;
+- A **cooperative** member that leaves while the group awaits its assignment cannot commit its
+  processed records. Such a commit is answered with REBALANCE_IN_PROGRESS, as by Kafka, and the
+  records come again although all went in good order. An eager member owns nothing at that time.
+  If the commit were accepted, nothing would be repeated
+  (`ClassicDelivery/ok_cooperative_after_orderly_completing`), and no other promise would break
+  (`ClassicGroup/ok_completing`).
+- A **consumer group** suffers no more than an eager one. A member may commit a partition until it
+  has given it up, so in good order nothing is repeated.
+- *Commit, then process* keeps its promise under KIP-848 only because each commit is checked
+  against the partition's assignment. Kafka's rule (KIP-1251, 4.2 and 4.3) checks ownership only
+  for older epochs. Under it, a former owner's late commit moves the group back, and the next owner
+  processes a record again (`ConsumerDelivery/bug_kip1251`, 31 states;
   [the finding](findings/kafka-group-same-epoch.md)).
-- Who gives the partition up without a commit repeats in good order as well
-  (`ClassicDelivery/bug_no_commit_first`, `ConsumerDelivery/bug_no_commit_first`). What an unfenced
-  commit does is ConsumerCommit's to say (`bug_zombie_commits_twice`).
+- A member that gives a partition up without a commit repeats records in good order as well
+  (`ClassicDelivery/bug_no_commit_first`, `ConsumerDelivery/bug_no_commit_first`). ConsumerCommit
+  shows the effect of an unfenced commit (`bug_zombie_commits_twice`).
 """
 
 
 def page() -> str:
-    """The page."""
+    """The page's text."""
     return _HEAD + "".join(line for module in PROTOCOLS for line in _lines(module)) + _TAIL
 
 

@@ -1,8 +1,8 @@
 """`highwater verify`: the whole loop, room by room, each as the command that shows it again.
 
-The stages are commands of their own, so that what fails here fails there, word for word. What a
-stage says last is its line in the summary. Two run at once: one that waits, or has work for one
-core only, leaves no core idle.
+The stages are commands of their own, so a failure here is the same failure there, word for word. A
+stage's last line of output is its line in the summary. Two run at once: while one waits, or has
+work for one core only, no core is idle.
 """
 
 import os
@@ -28,9 +28,9 @@ from properties.tla.specs import CHECKOUT, cache_folder
 from properties.tla.tools import digest
 from refimpl.outputs import FileToWrite, json_option, write_json
 
-#: How many stages run at once, as far as there are cores.
+#: The number of stages that run at once, if there are as many cores.
 AT_ONCE = 2
-#: How often it is looked whether a stage has ended, and what it says.
+#: The interval at which stages are checked for their end and their output.
 TICK_S = 0.1
 #: Few, as the whole takes a quarter of an hour (docs/verify.md): campaigns have their own verbs.
 CHAOS_SEEDS = 300
@@ -40,8 +40,7 @@ RECORDINGS = CHECKOUT / "tests/traces/data/recordings"
 
 @frozen
 class Stage:
-    """One part of the loop: what it shows, the command that shows it, and what has to run before:
-    the stages that write what this one reads."""
+    """One part of the loop: its claim, its command, and the stages whose output it reads."""
 
     name: str
     shows: str
@@ -52,7 +51,7 @@ class Stage:
 
 @frozen
 class Result:
-    """How a stage ended and what it cost, with all that it started."""
+    """The result and cost of a stage, with all processes that it started."""
 
     stage: str
     code: int
@@ -100,7 +99,7 @@ def stages(work: Path, full: bool = False) -> tuple[Stage, ...]:
             after=("record", "faults"),
         ),
         # Every check asked about every mutant, and the specs' guards: `make matrix`, far longer.
-        # They stand on the graphs that conformance lays out.
+        # They need the graphs that conformance builds.
         Stage("mutants", "a rule that is broken is found", ("mutants",), after=("conform",)),
     )
 
@@ -167,7 +166,7 @@ def verify(
 
 
 def page(loop: Sequence[Stage], results: Sequence[Result], wall_s: float) -> str:
-    """What each stage cost, and how long the whole took, as a page of the docs."""
+    """The cost of each stage and of the whole, as a page of the docs."""
     shown = {stage.name: stage.shows for stage in loop}
     rows = [
         f"| `{one.stage}` | {shown[one.stage]} | {one.cpu_s:,.0f} | {one.wall_s:,.0f} |"
@@ -217,11 +216,12 @@ class _Running:
 
     @property
     def last(self) -> str:
-        """What it said last."""
+        """The last line of output."""
         return next((line.strip() for line in reversed(_tail(self.log)) if line.strip()), "")
 
     def ended(self) -> Result | None:
-        """How it ended, if it has. `wait4` tells what it cost, with all that it waited for."""
+        """The result, if the process has ended. `wait4` gives its cost, with all that it waited
+        for."""
         pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
         if pid == 0:
             return None
@@ -238,7 +238,7 @@ class _Running:
 def _run(wanted: Sequence[Stage], work: Path, console: Console) -> Generator[Result]:
     """Run the stages' commands, as many at once as there is room for, and show their last lines.
 
-    Results come as stages end. Who asks for no more of them stops those that still run.
+    Results come as stages end. A caller that stops asking stops the running stages.
     """
     waiting, running = list(wanted), list[_Running]()
     with _terminable(), console.status("") as status:
@@ -261,7 +261,7 @@ def _run(wanted: Sequence[Stage], work: Path, console: Console) -> Generator[Res
 
 
 def _next(waiting: Sequence[Stage], running: Collection[_Running]) -> Sequence[Stage]:
-    """What can begin now: the first stages all of whose predecessors have ended."""
+    """The stages that can begin now: the first ones whose predecessors have all ended."""
     open_ones = {one.name for one in waiting} | {one.stage.name for one in running}
     ready = [one for one in waiting if open_ones.isdisjoint(one.after)]
     return ready[: max(0, min(AT_ONCE, os.cpu_count() or 1) - len(running))]
@@ -269,7 +269,7 @@ def _next(waiting: Sequence[Stage], running: Collection[_Running]) -> Sequence[S
 
 @contextmanager
 def _terminable() -> Generator[None]:
-    """SIGTERM ends what the stages started as well, as Ctrl-C does."""
+    """SIGTERM also ends the processes of the stages, as Ctrl-C does."""
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         yield
@@ -344,7 +344,7 @@ def _log(work: Path, stage: Stage) -> Path:
 
 @frozen
 class Memory:
-    """Which stages passed, for exactly these files."""
+    """The stages that passed, for exactly these files."""
 
     path: Path
     fingerprint: str

@@ -1,1 +1,1 @@
-"""Simulated producers and consumers, and the histories of what they did and saw."""
+"""Simulated producers and consumers, and the histories of their operations."""

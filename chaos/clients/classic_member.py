@@ -26,7 +26,7 @@ NOT_IN_A_GENERATION = -1
 
 @define(eq=False)
 class ClassicMember(GroupMember):
-    """One member; what it owns from one generation to the next is its machine's business."""
+    """One member; its machine decides its owned partitions from one generation to the next."""
 
     state: str = UNKNOWN
     consumer: ClassicConsumer = field(factory=ClassicConsumer)
@@ -38,7 +38,7 @@ class ClassicMember(GroupMember):
 
     @property
     def assignor(self) -> Assignor:
-        """What the group assigns with."""
+        """The group's assignor."""
         return ASSIGNORS[self.simulation.settings.assignor]
 
     @property
@@ -69,7 +69,7 @@ class ClassicMember(GroupMember):
     # Joining
 
     def _join(self) -> None:
-        """Be in the next generation. Who gives everything up first commits what it has done."""
+        """Join the next generation. An eager member first commits its processed records."""
         if not self.consumer.cooperative:
             self._commit_all(self.owned)
         self.consumer.prepare_join()
@@ -136,7 +136,7 @@ class ClassicMember(GroupMember):
             self.simulation.counts[f"rejoins: {error}"] += 1
 
     def _take_over(self, assigned: list[int]) -> None:
-        """Own what is assigned, once what is not has been given up."""
+        """Own the assigned partitions, after all others are revoked."""
         self.state = STABLE
         self.next_heartbeat = self.simulation.timeline.now
         before = self.owned
@@ -145,7 +145,7 @@ class ClassicMember(GroupMember):
         self._own_as_told("revoked")
         self._took_over(tuple([one for one in self.owned if one not in before]))
         if gives_up:
-            self._join()  # what was given up is somebody's in the next generation
+            self._join()  # in the next generation a revoked partition has another owner
 
     def _own_as_told(self, left: str) -> None:
         self._own([one for one in range(MOST_PARTITIONS) if one in self.consumer.owned], left)

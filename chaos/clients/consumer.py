@@ -37,12 +37,12 @@ READ_WAIT_MS = 50
 
 @define(eq=False)
 class Part:
-    """What a member has of one partition: its machine, and records read ahead."""
+    """A member's state of one partition: its machine, and records read ahead."""
 
     name: TopicPartition
     member: Member
     buffer: deque[tuple[int, Record]] = field(factory=deque[tuple[int, Record]])
-    #: Where the log started when what is in the buffer was fetched
+    #: The log start offset when the buffered records were fetched
     log_start: int = -1
     current: tuple[int, Record] | None = None
     asked: int = 0
@@ -71,7 +71,7 @@ class Consumer:
     handlers: dict[type, Callable[[Response], None]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what."""
+        """Look the handlers up once."""
         self.handlers = {
             FetchResponse: self._records,
             ListOffsetsResponse: self._start_of_log,
@@ -89,7 +89,7 @@ class Consumer:
         return f"c{self.member - 1}#{self.boot}"
 
     def handle(self, message: Any) -> None:
-        """Whatever comes; a process that is down hears nothing but that it shall start."""
+        """Handle any message. A process that is down handles only the order to start."""
         kind = message.__class__
         if kind is Tick:
             timeline = self.simulation.timeline
@@ -102,7 +102,7 @@ class Consumer:
             self.handlers[type(message.body)](message)
 
     def _tick(self, now: int) -> None:
-        """Be a member, and work on what is ours."""
+        """Take part in the group, and process the owned partitions."""
         self.leaders.keep_up()
         self._take_part(now)
         for partition in self.owned:
@@ -110,7 +110,7 @@ class Consumer:
                 self._work(self.parts[partition])
 
     def _take_part(self, now: int) -> None:
-        """Do what the group's protocol asks for at this time."""
+        """Send the requests that the group's protocol requires now."""
         raise NotImplementedError
 
     def _know(self, partition: int) -> None:
@@ -141,7 +141,7 @@ class Consumer:
             self._commit(part)
 
     def _ask(self, part: Part) -> None:
-        """Read on from where we are, at whoever leads, or at any replica (KIP-392)."""
+        """Fetch from the current position, from the leader or any replica (KIP-392)."""
         now = self.simulation.timeline.now
         if part.asked:
             if now - part.asked_at < READ_TIMEOUT_MS:
@@ -180,15 +180,18 @@ class Consumer:
                 self._work(part)
 
     def _ask_start_of_log(self, part: Part, leader: int) -> None:
-        """Ask where the log starts, and read nothing until that is answered."""
+        """Ask for the log start offset, and read nothing until the answer arrives."""
         self.requests += 1
         part.asked = self.requests
         start = ListOffsetsRequest((ListOffsetsPartition(part.name, EARLIEST),))
         self.simulation.network.send(Request(self.id, leader, part.asked, start))
 
     def _start_of_log(self, response: Response) -> None:
-        """Go back, or on, to where the log starts: "auto.offset.reset" is earliest. Records were
-        deleted, or an unclean election has left the log shorter than what was read of it."""
+        """Move back or forward to the log start offset: "auto.offset.reset" is earliest.
+
+        Records were deleted, or an unclean election has left the log shorter than the consumer's
+        position.
+        """
         body: ListOffsetsResponse = response.body
         for listed in body.partitions:
             part = self.parts[listed.partition.partition]
@@ -227,7 +230,7 @@ class Consumer:
         try:
             part.member.process()
         except Refusal:
-            return  # who commits before waits for the answer
+            return  # a member that commits before processing waits for the answer
         part.current = None
         self._say(Processed(part.name.partition, self.member, offset + 1))
         if self.simulation.history is not None:
@@ -236,7 +239,7 @@ class Consumer:
     # Commits
 
     def _commit(self, part: Part) -> None:
-        """Commit what the discipline says, or send again what has no answer yet."""
+        """Commit according to the discipline, or repeat an unanswered commit."""
         part.committed_at = self.simulation.timeline.now
         try:
             part.commit = part.member.send_commit()
@@ -271,7 +274,7 @@ class Consumer:
     # Failing
 
     def crash(self) -> None:
-        """The process ends; what it sent is still under way."""
+        """The process ends; its sent messages are still in flight."""
         self.up = False
         self._note("crash")
         for part in self.parts:
@@ -294,7 +297,7 @@ class Consumer:
         self.subscribe()
 
     def _forget(self) -> None:
-        """What a process knew is gone with it."""
+        """A new process has none of its predecessor's state."""
         self.owned = ()
         self.fetching.clear()
         for part in self.parts:
@@ -302,7 +305,7 @@ class Consumer:
             part.current, part.commit, part.asked = None, None, 0
 
     def subscribe(self) -> None:
-        """Say what we want to read."""
+        """Send a subscription."""
         if self.simulation.history is not None:
             self.simulation.history.note(self.process, "subscribe", topics=[TOPIC], group=GROUP)
 
@@ -316,7 +319,7 @@ class Consumer:
             self.simulation.history.note(self.process, op, **fields, **self._identity())
 
     def _identity(self) -> dict[str, Any]:
-        """Which member of which group it is, in the history."""
+        """The group and member that appear in the history."""
         raise NotImplementedError
 
     def _names(self, partitions: tuple[int, ...]) -> list[str]:
@@ -327,7 +330,7 @@ class Consumer:
 
 
 def payload(record: Record) -> Any:
-    """What a producer put into a record."""
+    """The value that a producer put into a record."""
     value: Any = record.value
     return value.payload
 

@@ -18,7 +18,7 @@ ORDERS = Uuid(TOPIC_ID)
 
 
 class Said(NamedTuple):
-    """Which heartbeat it was, and what it said: everything, or at least what its sender owns."""
+    """A sent heartbeat: its number, and its content (everything, or at least owned partitions)."""
 
     number: int
     everything: bool
@@ -27,23 +27,23 @@ class Said(NamedTuple):
 
 @define(eq=False)
 class ConsumerMember(GroupMember):
-    """One member; its epoch, and what it owns and is to own, is its machine's business.
+    """One member. Its machine decides its epoch, its owned partitions, and those assigned to it.
 
-    One heartbeat is under way at a time. After one without an answer the next says everything.
+    One heartbeat is in flight at a time. After an unanswered one, the next reports everything.
     """
 
     membership: Membership = field(factory=Membership)
     #: The heartbeat that is under way, 0 for none
     waits_for: int = 0
-    #: Whether the coordinator has to be told everything, and what we own
+    #: True if the next heartbeat must report everything, and the owned partitions
     full: bool = True
     acknowledges: bool = False
-    #: When the application lets go of what is to be given up
+    #: The time at which the application lets the revoked partitions go
     revokes_at: int = 0
 
     @property
     def group_generation(self) -> int:
-        """The member epoch that it was told last."""
+        """The latest member epoch that it received."""
         return self.membership.epoch
 
     # Time
@@ -61,11 +61,10 @@ class ConsumerMember(GroupMember):
     def _unanswered(self) -> None:
         self.waits_for, self.full = 0, True
 
-    # What is to be owned
+    # The target assignment
 
     def _reconcile(self, now: int) -> None:
-        """Give up what is not ours any more, when the application lets go of it; then take what is
-        new."""
+        """Revoke partitions when the application lets go of them; then take the new ones."""
         membership = self.membership
         if membership.owned == membership.told:
             return
@@ -148,7 +147,7 @@ class ConsumerMember(GroupMember):
         return g.ConsumerGroupHeartbeatRequest(GROUP, self.member_id, LEAVE)
 
     def subscribe(self) -> None:
-        """Say what we want to read; the id is for the life of the process (KIP-1082)."""
+        """Send a subscription; the id is for the life of the process (KIP-1082)."""
         GroupMember.subscribe(self)
         self.member_id = self.process
 

@@ -1,7 +1,7 @@
 """A consumer that shares partitions by one of Kafka's group protocols.
 
-What both protocols have in common: how the coordinator is found and asked, where a partition is
-read from, and commits. What a coordinator's errors make it do is as in Kafka's clients.
+Both protocols share this code: it finds and asks the coordinator, reads a partition's committed
+offset, and commits. It reacts to a coordinator's errors as Kafka's clients do.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ from refimpl.records.schema import NO_ID
 RETRY_MS = 50
 ANSWER_MS = 250
 
-# What an error of a coordinator means, whatever was asked
+# The meaning of a coordinator's error, for every request
 LOOK_UP = frozenset(("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"))
 BACK_OFF = frozenset(("COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION"))
 ZOMBIE = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"))
@@ -33,7 +33,7 @@ ANSWERS = (
 
 
 class Asked(NamedTuple):
-    """A request without an answer: when it was sent, and what was going on."""
+    """A request without an answer: its time, and its purpose."""
 
     at_ms: int
     handle: Callable[[Response, Any], None]
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 
 
 class CommitTag(NamedTuple):
-    """Which commit it is: carried in the metadata of the committed offset.
+    """The identity of a commit, carried in the metadata of the committed offset.
 
     `generation` is a member epoch in a consumer group.
     """
@@ -51,19 +51,19 @@ class CommitTag(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        """As it stands in the metadata."""
+        """The text in the metadata."""
         return f"{self.member_id} {self.generation} {self.number}"
 
     @classmethod
     def parse(cls, text: str) -> "CommitTag":
-        """Read what is in the metadata."""
+        """Read the text in the metadata."""
         member_id, generation, number = text.rsplit(" ", 2)
         return cls(member_id, int(generation), int(number))
 
 
 @define(eq=False)
 class GroupMember(Consumer):
-    """One member; `assignments` counts its assignments, so that what is late is known as such."""
+    """One member. `assignments` counts its assignments, so that it recognizes late answers."""
 
     coordinator: int | None = None
     member_id: str = ""
@@ -74,7 +74,7 @@ class GroupMember(Consumer):
     commits: int = 0
 
     def __attrs_post_init__(self) -> None:
-        """Look up once who handles what; a coordinator's answers go by what was asked."""
+        """Look the handlers up once; a coordinator's answers are dispatched by their request."""
         Consumer.__attrs_post_init__(self)
         self.handlers |= dict.fromkeys(ANSWERS, self._answered)
 
@@ -99,11 +99,11 @@ class GroupMember(Consumer):
             self._find()
 
     def _be_member(self, now: int) -> None:
-        """Ask the coordinator for what the protocol has to be asked for now."""
+        """Send the coordinator the requests that the protocol requires now."""
         raise NotImplementedError
 
     def _give_up(self, now: int) -> None:
-        """Who does not answer in time is not asked any more: the connection counts as gone."""
+        """Give a connection up if the oldest request on it is not answered in time."""
         if not self.asked_for:
             return
         patience, oldest = self._patience_ms(), next(iter(self.asked_for.values()))
@@ -120,7 +120,7 @@ class GroupMember(Consumer):
         return ANSWER_MS
 
     def _unanswered(self) -> None:
-        """Whatever was asked for is to be asked for again."""
+        """Every unanswered request must be sent again."""
         raise NotImplementedError
 
     # Asking
@@ -155,7 +155,7 @@ class GroupMember(Consumer):
         self.coordinator = found.node_id if found.error is None else None
 
     def _troubled(self, error: str) -> bool:
-        """Whether an error is about the coordinator: look it up again, or give it time."""
+        """True if an error is about the coordinator. Look it up again, or wait."""
         if error in LOOK_UP:
             self.coordinator = None
         elif error not in BACK_OFF:
@@ -164,10 +164,10 @@ class GroupMember(Consumer):
         self.next_at = self.simulation.timeline.now + RETRY_MS
         return True
 
-    # What is ours
+    # Owned partitions
 
     def _own(self, owned: Iterable[int], left: str) -> None:
-        """Own these partitions from now on; what is not among them any more has been `left`."""
+        """Own these partitions from now on; all others have been `left`."""
         now = tuple(sorted(owned))
         gone = tuple([one for one in self.owned if one not in now])
         if now:
@@ -184,7 +184,7 @@ class GroupMember(Consumer):
             self._note(left, partitions=self._names(gone))
 
     def _commit_all(self, partitions: Iterable[int]) -> None:
-        """Commit what is done of partitions that are given up; nobody waits for the answer."""
+        """Commit the processed records of revoked partitions, without waiting for the answer."""
         for partition in partitions:
             if partition not in self.fetching:
                 self._commit(self.parts[partition])
@@ -210,7 +210,7 @@ class GroupMember(Consumer):
         self._say(FetchSent(self.member, self.requests))
 
     def _reader(self) -> tuple[str | None, int]:
-        """Member id and epoch of who reads committed offsets, where the protocol names them."""
+        """Member id and epoch of the reader of committed offsets, if the protocol names them."""
         return None, -1
 
     def _offsets_fetched(self, response: Response, about: tuple[int, int]) -> None:
@@ -234,7 +234,7 @@ class GroupMember(Consumer):
 
     def _begin(self, partition: int, offset: int) -> None:
         part = self.parts[partition]
-        self.commits += 1  # counts the machine's generations: it wants news each time
+        self.commits += 1  # counts the machine's generations, because each time it needs the change
         part.member.join(self.commits, offset)
         part.buffer.clear()
         part.current, part.commit, part.asked = None, None, 0
@@ -284,7 +284,7 @@ class GroupMember(Consumer):
     # The process
 
     def leave(self) -> None:
-        """Go in order: commit, tell the coordinator, and end."""
+        """Leave in order: commit, send LeaveGroup or its equivalent, and end."""
         self._commit_all(self.owned)
         self._own((), "revoked")
         if self.member_id and self.coordinator is not None:

@@ -1,4 +1,4 @@
-"""What a client knows of leaders: what brokers told it, by Metadata."""
+"""A client's knowledge of leaders, which it learns from Metadata answers."""
 
 from random import Random
 
@@ -14,9 +14,9 @@ METADATA_MAX_AGE_MS = 300
 
 @define(eq=False)
 class Leaders:
-    """The leaders that one client knows; it asks any broker, which may know older ones.
+    """The leaders that one client knows. It asks any broker, whose metadata may be older.
 
-    `partitions` is how many the topic has, as far as the client has heard.
+    `partitions` is the number of the topic's partitions, as far as the client knows.
     """
 
     client: int
@@ -30,11 +30,11 @@ class Leaders:
     partitions: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Begin with the topic as everybody knows it."""
+        """Begin with the initial topic."""
         self.partitions = self.simulation.settings.partitions
 
     def keep_up(self) -> None:
-        """Ask again when what is known is old, where partitions are added: metadata.max.age.ms."""
+        """Refresh metadata older than metadata.max.age.ms, if the run adds partitions."""
         simulation = self.simulation
         if not simulation.settings.adds_partitions:
             return
@@ -42,7 +42,7 @@ class Leaders:
             self.refresh()
 
     def of(self, partition: TopicPartition) -> int | None:
-        """Who leads, as far as we know; if we do not, somebody is asked."""
+        """The leader, as far as the client knows. If it knows none, it asks a broker."""
         leader = self.known.get(partition)
         if leader is None:
             self.refresh()
@@ -50,7 +50,7 @@ class Leaders:
         return leader[1]
 
     def forget(self, partition: TopicPartition) -> None:
-        """Who was thought to lead does not, or does not answer."""
+        """The known leader does not lead, or does not answer."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -63,7 +63,7 @@ class Leaders:
         self.simulation.network.send(Request(self.client, broker, 0, MetadataRequest()))
 
     def told(self, response: MetadataResponse) -> None:
-        """A broker has answered: what is of a newer leader epoch counts."""
+        """A broker has answered; a newer leader epoch replaces an older one."""
         self.told_at = now = self.simulation.timeline.now
         self.asked_at = now - PATIENCE_MS + 10
         for one in response.partitions:

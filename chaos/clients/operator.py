@@ -1,7 +1,7 @@
-"""An operator: makes and deletes topics, adds partitions, and changes configurations and quotas.
+"""An operator: creates and deletes topics, adds partitions, and changes configurations and quotas.
 
-It asks any broker, which passes that on to the controller it knows; who does not hear in time asks
-for something else, and what became of the first thing nobody knows.
+It asks any broker, which forwards the request to the controller that it knows. After a time-out it
+asks for something else, and the outcome of the first request is unknown.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,8 @@ KEYS = ("retention.ms", "delete.retention.ms")
 RATES = ("producer_byte_rate", "consumer_byte_rate")
 ORDERS = ConfigResource(RESOURCE, TOPIC)
 ENTITIES = (("user", "user-1"), ("client-id", None)), (("client-id", "loader"),)
-"""Who has quotas: each client of a user, and a client of whoever uses it."""
-# Values count on from here: nothing is ever so old that it is deleted, and nobody is throttled.
+"""The entities with quotas: each client of a user, and a client of any user."""
+# Values count on from here: nothing is ever old enough to be deleted, and no client is throttled.
 FIRST_VALUE = 1_000_000_000
 MOST_PARTITIONS = 4
 
@@ -59,7 +59,7 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The operator is answered: what it asked, and what it was told."""
+    """The operator's request and its answer."""
 
     number: int
     asked: Any
@@ -68,9 +68,9 @@ class Answered(NamedTuple):
 
 @define(eq=False)
 class Operator:
-    """One request after the other, until the faults are over.
+    """Sends one request after the other, until the faults are over.
 
-    `ids` are the topics that it was told are made, and has not asked to be deleted since.
+    `ids` are the topics that it knows to be created, and has not asked to delete since.
     """
 
     id: int
@@ -141,7 +141,7 @@ class Operator:
 
 
 def _granted(asked: Any, body: Any) -> Iterator[Any]:
-    """What an answer says is done: as it was asked for, or what was made of that."""
+    """The changes that an answer confirms, as requested or as the controller completed them."""
     match body:
         case c.CreateTopicsResponse(topics):
             yield from (one for one in topics if one.error is None)
@@ -158,4 +158,4 @@ def _granted(asked: Any, body: Any) -> Iterator[Any]:
             altered = Altered(_quota(entity, key), str(value))
             yield from (altered for one in entities if one.error is None)
         case _:
-            pass  # REQUEST_TIMED_OUT: nobody knows
+            pass  # REQUEST_TIMED_OUT: the outcome is unknown

@@ -41,16 +41,16 @@ class Sending:
 
     @property
     def value(self) -> Any:
-        """What is in the first record."""
+        """The first record's value."""
         return self.batch.values[0]
 
 
 @define(eq=False)
 class Producer:
-    """Sends one batch after the other, and with acks=all keeps what it was told of each.
+    """Sends one batch after the other, and with acks=all remembers each answer.
 
-    An idempotent one counts sequences for each partition; when it gives a record up it takes a new
-    producer epoch, for nobody knows whether the sequence was used (KIP-360).
+    An idempotent producer counts sequences for each partition. When it gives a record up it takes a
+    new producer epoch, because the sequence may have been used (KIP-360).
     """
 
     id: int
@@ -130,7 +130,7 @@ class Producer:
             self._end(sending, "ok")
 
     def _count(self) -> int:
-        """How many records the next batch has."""
+        """The number of records of the next batch."""
         most = self.simulation.settings.batch_records
         return 1 if most == 1 else 1 + int(self.rng.random() * most)
 
@@ -144,7 +144,7 @@ class Producer:
         return RecordBatch(values, self.number, epoch, sequence)
 
     def _attempt(self, sending: Sending) -> None:
-        """Send it to the leader, if one is known; with acks=0 nobody asks again."""
+        """Send the batch to the leader, if one is known; with acks=0 it is never sent again."""
         leader = self.leaders.of(sending.partition)
         if leader is None:
             return
@@ -178,7 +178,7 @@ class Producer:
         self.leaders.refresh()
 
     def _give_up(self, sending: Sending) -> None:
-        """delivery.timeout.ms is over; only if every attempt was refused we know what it means."""
+        """delivery.timeout.ms is over. The outcome is known only if every attempt was refused."""
         del self.sending[sending.value]
         self.epoch += 1
         unsure = sending.unsure or sending.waits

@@ -1,4 +1,4 @@
-"""A client that deletes what the group has committed, as Kafka Streams does with its own topics."""
+"""A client that deletes a group's committed records, as Kafka Streams does with its own topics."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -27,10 +27,10 @@ PROCESS = "purger#0"
 
 @define(eq=False)
 class Purger:
-    """Asks for DeleteRecords up to somewhere below what the group has committed (KIP-107).
+    """Sends DeleteRecords up to an offset below the group's committed one (KIP-107).
 
-    `asked` is the greatest offset of each partition that was ever asked for, and `deleted` the
-    greatest low watermark that was answered.
+    For each partition, `asked` is the greatest offset ever requested, and `deleted` the greatest
+    answered low watermark.
     """
 
     id: int
@@ -84,7 +84,7 @@ class Purger:
     def _write_down(
         self, request: int, name: TopicPartition, error: str | None, low_watermark: int
     ) -> None:
-        """What became of a request; one that was refused may have got in by another copy."""
+        """Record a request's outcome. A refused request may have succeeded by another copy."""
         call, history = self.calls.pop(request, None), self.simulation.history
         if call is None or history is None:
             return

@@ -1,1 +1,1 @@
-"""What goes wrong: scripts of faults, and the nemesis that carries them out."""
+"""Faults: scripts, and the nemesis that carries them out."""

@@ -38,7 +38,7 @@ class Begin(NamedTuple):
 
 
 class End(NamedTuple):
-    """What a fault did is taken back."""
+    """The end of a fault: its effect is undone."""
 
     undo: Callable[[], None]
 
@@ -49,7 +49,7 @@ class End(NamedTuple):
 
 @define(eq=False)
 class Nemesis:
-    """Breaks what the script says, and mends it when its time is over."""
+    """Carries out the faults of a script, and undoes each when its time is over."""
 
     simulation: Simulation
     script: Script
@@ -61,7 +61,7 @@ class Nemesis:
     paused_until: int = 0
     over: bool = False
     down: int = 0
-    #: How many partitions the topic is to have, and how many it has, as we were told
+    #: The number of partitions that the topic shall have, and the acknowledged number
     wanted: int = 0
     partitions: int = 0
 
@@ -86,7 +86,7 @@ class Nemesis:
         getattr(self, f"_{fault.what}")(fault)
 
     def heal(self) -> None:
-        """From now on nothing is wrong: everybody runs and everything arrives."""
+        """End all faults: every process runs and every message arrives."""
         self.over = True
         if self.operator is not None:
             self.operator.stopped = True
@@ -106,7 +106,7 @@ class Nemesis:
         return self.controller.partition(_name(partition)).leader if self._has(partition) else None
 
     def _has(self, partition: int) -> bool:
-        """Whether it is there: one that was to be added may be late."""
+        """True if the partition exists. One that was to be added may be late."""
         return partition == OFFSETS_NUMBER or partition < self.controller.partitions_of(TOPIC)
 
     def _broker(self, fault: Fault) -> BrokerHost:
@@ -130,15 +130,17 @@ class Nemesis:
             broker.down_for = fault.for_ms
 
     def _may_end(self, broker: BrokerHost) -> bool:
-        """Whether its process runs, and, without overlap, everybody else has recovered."""
+        """True if the broker's process runs and, without overlap, all others have recovered."""
         may = broker.up and (self.simulation.settings.overlap or self._recovered())
         if may:
             self.down = broker.id
         return may
 
     def _recovered(self) -> bool:
-        """Whether everybody is up, and who went down last is registered and in sync everywhere:
-        until its new process is registered, the one before counts as in sync."""
+        """True if all brokers run, and the last one to fail is registered and in sync everywhere.
+
+        Its previous process counts as in sync until the new one is registered.
+        """
         if not all(broker.up and not broker.disk.broken for broker in self.brokers):
             return False
         if not self.down:
@@ -154,7 +156,7 @@ class Nemesis:
         broker.paused_until = self.simulation.timeline.now + fault.for_ms
 
     def _lag(self, fault: Fault) -> None:
-        """A broker lives and is heard, and hears the controller's news late or skips them."""
+        """A broker lives and its messages arrive, but metadata reaches it late or with gaps."""
         broker, lag = self._broker(fault).id, self.simulation.network.lag
         by_ms = lag[broker] = int(fault.part * 1000) if fault.how == "late" else -1
 
@@ -182,7 +184,7 @@ class Nemesis:
             self.controller.expire(fault.who or (believers[0] if believers else 1))
 
     def _depose(self, fault: Fault) -> None:
-        """Somebody deletes /controller, which operators do; its session goes on."""
+        """An operator deletes /controller; the controller's session continues."""
         if isinstance(self.controller, StoreHost):
             self.controller.operate(Delete(znodes.CONTROLLER))
 
@@ -201,7 +203,8 @@ class Nemesis:
             self._later(fault, lambda: store.reassign(name, BROKERS))
 
     def move_back(self) -> None:
-        """Let all brokers have everything, asked as often as it takes somebody to hear of it."""
+        """Assign all replicas to all brokers, and repeat the request until a controller has taken
+        it."""
         store = self.controller
         if not isinstance(store, StoreHost):
             return
@@ -217,7 +220,7 @@ class Nemesis:
         self._ask_for_partitions()
 
     def _ask_for_partitions(self) -> None:
-        """Ask whoever believes to be controller, and later again."""
+        """Ask the acting controller, and repeat the request later."""
         if self.controller.partitions_of(TOPIC) < self.wanted:
             wanted = c.NewPartitions(TOPIC, self.wanted)
             body = c.Envelope(c.CreatePartitionsRequest((wanted,)))
@@ -285,7 +288,7 @@ class Nemesis:
         self._later(fault, lambda: network.slow_links(links, -by_ms))
 
     def _noise(self, fault: Fault) -> None:
-        """Everybody's messages are lost, doubled or late, for a while."""
+        """All nodes' messages are lost, doubled or late, for a while."""
         self._raise(fault.how, 1)
         self._later(fault, lambda: self._raise(fault.how, -1))
 

@@ -1,7 +1,7 @@
-"""A fault script: what goes wrong, when, and for how long.
+"""A fault script: the faults of a run, with their times and durations.
 
-A seed expands to a script, and the script is what is made smaller when a run fails. Who is hit may
-be named by role ("leader of partition 0"), so that a shorter script still means the same.
+A seed expands to a script, and shrinking works on the script. A victim may be named by role
+("leader of partition 0"), so that a shorter script keeps its meaning.
 """
 
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ class Fault:
 
 Script = tuple[Fault, ...]
 YOUNG = "crash", "pause", "cut", "slow", "elect", "lag"
-"""What hits the leader of a partition that was added a moment ago."""
+"""The faults that hit the leader of a newly added partition."""
 
 
 def expand(settings: Settings) -> Script:
@@ -132,8 +132,7 @@ def _lasting(settings: Settings, rng: Random) -> Iterator[Fault]:
 
 
 def _additions(settings: Settings) -> Iterator[Fault]:
-    """When the topic gets partitions, and what goes wrong where one has only just been added; the
-    seed's other faults are as they are without."""
+    """The additions of partitions, and a fault near each. The seed's other faults do not change."""
     rng = Random(settings.seed * 2 + 1003)
     for number in range(settings.partitions, min(settings.partitions + 3, MOST_PARTITIONS)):
         at_ms = rng.randrange(settings.fault_ms)

@@ -1,1 +1,1 @@
-"""What must hold, judged at the steps that could break it."""
+"""The oracles: promises, each judged at the steps that could break it."""

@@ -1,9 +1,10 @@
-"""While a fault lasts: whoever it does not hit goes on, and does not wait for the end of it.
+"""Availability during a fault: everything that the fault does not hit makes progress.
 
-Judged where nothing has begun or ended around the cluster for as long as it takes to settle. Then
-nobody leads whom the controller does not hear, if another one may; and where a leader, enough
-replicas for min.insync.replicas, the controller and the clients reach each other, whatever is sent
-with acks=all is answered.
+It is judged when nothing has begun or ended around the cluster for its settling time. It requires:
+
+- no partition has a leader that the controller cannot reach, if another replica may lead;
+- every send with acks=all is answered, if a leader, enough replicas for min.insync.replicas, the
+  controller and the clients reach each other.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -21,9 +22,10 @@ from refimpl.messages.broker import TopicPartition
 
 @define(eq=False)
 class AvailabilityOracle:
-    """Demands progress before the healing.
+    """Requires progress before the healing.
 
-    `surroundings` are who runs and what the network does, and `since` when they are so.
+    `surroundings` are the running processes and the network's state, `since` the time of their last
+    change.
     """
 
     simulation: Simulation
@@ -47,11 +49,11 @@ class AvailabilityOracle:
         if now <= settled_at or noise != (0.0, 0.0, jitter_ms, frozenset()):
             return
         for partition, oracle in self.partitions.items():
-            if not oracle.era:  # after a loss that is permitted nobody knows what may be refused
+            if not oracle.era:  # after a permitted loss any request may be refused
                 self._must_be_led(oracle)
                 self._must_answer(partition, oracle, settled_at)
 
-    # Who hears whom
+    # Connections
 
     def _running(self) -> frozenset[int]:
         now = self.simulation.timeline.now
@@ -61,20 +63,20 @@ class AvailabilityOracle:
         return frozenset(self.simulation.network.lag)
 
     def _heard(self) -> set[int]:
-        """Whom the controller hears."""
+        """The brokers whose messages reach the controller."""
         cut = self.simulation.network.cut
         return {broker for broker in self._running() if (broker, CONTROLLER) not in cut}
 
     def _well(self) -> set[int]:
-        """Who runs, and hears the controller as well."""
+        """The running brokers, without lagging ones, with both directions to the controller open."""
         reaches = self.simulation.network.reaches
         told = self._running() - self._lagging()
         return {broker for broker in told if reaches(broker, CONTROLLER)}
 
-    # What is demanded
+    # Demands
 
     def _must_be_led(self, oracle: PartitionOracle) -> None:
-        """Somebody leads whom the controller hears, if there is one who may."""
+        """The partition has a leader that the controller reaches, if such a replica may lead."""
         state = oracle.state
         if state.leader in self._heard():
             return
@@ -89,7 +91,7 @@ class AvailabilityOracle:
     def _must_answer(
         self, partition: TopicPartition, oracle: PartitionOracle, settled_at: int
     ) -> None:
-        """What producers send is answered, if the leader and enough replicas are well."""
+        """If the leader and enough replicas are well, every send is answered."""
         leader, well = oracle.state.leader, self._well()
         if leader is None or leader not in well:
             return

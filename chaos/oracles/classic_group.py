@@ -1,4 +1,4 @@
-"""What must hold of a classic group."""
+"""The promises of a classic group."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from refimpl.records.coordinators import CoordinatorRecord, GroupMetadataValue
 
 
 class Generation(NamedTuple):
-    """What a record says of the group: who is assigned what."""
+    """A record's content for the group: each member's assignment."""
 
     number: int
     assigned: Mapping[str, frozenset[int]]
@@ -58,10 +58,10 @@ class ClassicGroupOracle(CoordinatedGroup):
         return commit.partition, commit.member_id, commit.generation
 
     def _took_over(self, who: int, seen: g.Assigned) -> None:
-        """A member's part is what was written for it, and nobody else's in that generation.
+        """A member's assignment is the written one, and no other member has it in that generation.
 
-        Who is not in that record is in no generation: one that was handed out and not written is
-        handed out again by the next coordinator.
+        A member without a place in that record is in no generation. If a generation was handed out
+        and not written, the next coordinator hands its number out again.
         """
         if self.offsets.era:
             return
@@ -79,7 +79,7 @@ class ClassicGroupOracle(CoordinatedGroup):
 
 
 def _generations(records: Sequence[CoordinatorRecord]) -> list[Generation]:
-    """What records say of the group; a tombstone says nothing here."""
+    """The generations that records contain; a tombstone adds none."""
     values = [one.value for one in records if isinstance(one.value, GroupMetadataValue)]
     return [
         Generation(

@@ -1,8 +1,8 @@
-"""How long the group's log takes to commit what its coordinator writes.
+"""The time that the group's log takes to commit its coordinator's writes.
 
-A member's session begins when its heartbeat comes; the heartbeat is answered when everything that
-was written before is committed, and only then the next one is sent. Where the log is slower than a
-session, members that live are given up and join again, in Kafka as here.
+A member's session begins when its heartbeat arrives. The answer waits until everything written
+before is committed, and the member sends the next heartbeat only after it. If the log is slower
+than a session, live members are removed and join again, in Kafka as here.
 """
 
 from collections import deque
@@ -12,9 +12,9 @@ from attrs import define, field
 
 @define(eq=False)
 class CommitDelay:
-    """Whether the log is slow, judged by the oldest write that is not committed.
+    """Detects a slow log, by the oldest uncommitted write.
 
-    `uncommitted` are the ends of writes and when they were made, in ms.
+    `uncommitted` has the end offsets of writes and their times in ms.
     """
 
     session_ms: int
@@ -38,8 +38,10 @@ class CommitDelay:
             self.uncommitted.popleft()
 
     def is_slow(self, now: int) -> bool:
-        """Whether, within a session, something has waited to be committed for half a session: the
-        other half is more than a healed network and a member take."""
+        """True if a write has waited half a session for its commit, within the last session.
+
+        The other half is more than a healed network and a member take.
+        """
         if self.uncommitted and now - self.uncommitted[0][1] > self.session_ms // 2:
             self.slow_until = now + self.session_ms
         return now <= self.slow_until

@@ -1,4 +1,4 @@
-"""What must hold of a group of the consumer protocol (KIP-848)."""
+"""The promises of a group of the consumer protocol (KIP-848)."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -20,8 +20,10 @@ CURRENT = GROUP_RECORDS[8]
 
 
 class Has(NamedTuple):
-    """What a member has by a record: its epoch, and its partitions, with the epochs in which they
-    were assigned. What is pending it was told to give up."""
+    """A member's state by a record: its epoch, and its partitions with their assignment epochs.
+
+    `pending` are the partitions that it must revoke.
+    """
 
     epoch: int
     assigned: Mapping[int, int]
@@ -44,7 +46,7 @@ class ConsumerGroupOracle(CoordinatedGroup):
     written: dict[str, list[Has]] = field(factory=dict[str, list[Has]])
 
     def attach(self) -> None:
-        """Judge what members are told as well."""
+        """Judge the members' answers as well."""
         CoordinatedGroup.attach(self)
         self.simulation.watch(g.Told, self._told)
 
@@ -84,8 +86,8 @@ class ConsumerGroupOracle(CoordinatedGroup):
             raise self._broken("OneOwner", f"{self.has}")
 
     def _is_fenced(self, commit: Commit) -> str:
-        """Who was given up must not commit, nor who has lost the partition to another one, or has
-        got it back since."""
+        """A commit is fenced if its sender was removed, has lost the partition, or got it again
+        since."""
         has = self.has.get(commit.member_id)
         if has is None:
             return f"the members are {sorted(self.has)}"
@@ -105,7 +107,7 @@ class ConsumerGroupOracle(CoordinatedGroup):
         return commit.partition, commit.member_id, since
 
     def _told(self, who: int, seen: g.Told) -> None:
-        """A member is told an epoch and an assignment that are written."""
+        """A member receives only an epoch and an assignment that are written."""
         written = self.written.get(seen.member_id, ())
         for has in reversed(written):
             same = seen.partitions is None or seen.partitions == frozenset(has.assigned)
@@ -115,7 +117,7 @@ class ConsumerGroupOracle(CoordinatedGroup):
             raise self._broken("AssignmentWritten", f"{seen}, written is {written}")
 
     def _took_over(self, who: int, seen: g.Assigned) -> None:
-        """What a member owns no other member owns that the coordinator knows."""
+        """A member's partition is owned by no other member that the coordinator knows."""
         if not self.offsets.era:
             known = [one for one in self.members if one.up and one.member_id in self.has]
             self._nobody_else_owns(seen, known if seen.member_id in self.has else ())

@@ -1,6 +1,6 @@
-"""What must hold of controllers and of what they write, judged as the store applies it.
+"""The promises of controllers and their writes, judged as the store applies each write.
 
-Each oracle bears the name of the property: in Controller's spec where it has one.
+An oracle has the name of its property in Controller's spec, if the spec has it.
 """
 
 from collections import Counter
@@ -22,10 +22,10 @@ DECIDED = (znodes.TOPICS, znodes.CONFIGS, znodes.DELETE_TOPICS, znodes.BROKER_EP
 
 @define(eq=False)
 class ControlPlaneOracle:
-    """Follows the store: who was elected in which epoch, and each partition's last decision.
+    """Follows the store: the elected controller of each epoch, and each partition's last decision.
 
-    `owner` is the session that won each controller epoch, `acting` the broker that said that it
-    is controller in an epoch.
+    `owner` is the session that won each controller epoch, `acting` the broker that claimed to be
+    controller in an epoch.
     """
 
     simulation: Simulation
@@ -40,7 +40,7 @@ class ControlPlaneOracle:
     )
 
     def attach(self) -> None:
-        """Judge what the store applies, and what brokers say of themselves."""
+        """Judge the store's writes, and the brokers' claims."""
         self.simulation.watch(Applied, lambda _, seen: self._applied(seen))
         self.simulation.watch(ControllerElected, lambda _, seen: self._elected(seen))
         self.simulation.watch(ControllerFenced, lambda _, seen: self._fenced(seen))
@@ -111,7 +111,7 @@ class ControlPlaneOracle:
         self.replicas[topic] = partitions
 
     def _judge(self, path: str, topic: str, new: znodes.Decision) -> None:
-        """Epochs only grow, the leader is in sync, and who is in sync is a replica."""
+        """Epochs only grow, the leader is in the ISR, and the ISR contains only replicas."""
         old, decision = self.decisions.get(path), new.decision
         self.decisions[path] = new
         if decision.leader is not None and decision.leader not in decision.isr:
@@ -135,7 +135,7 @@ class ControlPlaneOracle:
     # The end
 
     def unfinished(self) -> str:
-        """What was begun and has not ended, in words."""
+        """The work that was begun and has not ended, in words."""
         for topic, partitions in self.replicas.items():
             for number, one in partitions.items():
                 path = znodes.state_path(TopicPartition(topic, number))

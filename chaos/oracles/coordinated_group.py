@@ -1,8 +1,8 @@
-"""What must hold of a group, judged by its coordinator's log and by what its members see.
+"""The promises of a group, judged by its coordinator's log and its members' observations.
 
-The group's state is a replay of its partition of `__consumer_offsets`: each record that a leader
-writes there is judged when it is written, and what members are told is held against the log. After
-a loss of that log that the configuration permits (`offsets.era`), only what is read is judged.
+The group's state is a replay of its partition of `__consumer_offsets`. Each record is judged when a
+leader writes it. The answers to members are compared with the log. After a permitted loss of that
+log (`offsets.era`), only reads are judged.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ EVERYTHING = 1 << 24
 class CoordinatedGroup:
     """Judges the group, of either protocol.
 
-    `acked` is, for each partition, where the newest commit stands that a member was told is taken.
+    `acked` is, for each partition, the log position of the newest commit that was acknowledged.
     """
 
     simulation: Simulation
@@ -43,11 +43,11 @@ class CoordinatedGroup:
     partitions: list[GroupPartition]
     members: Sequence[GroupMember]
     counts: Counter[str]
-    #: Where each commit stands first, by its partition and tag
+    #: The first position of each commit, by its partition and tag
     places: dict[tuple[int, str, int, int], int] = field(
         factory=dict[tuple[int, str, int, int], int]
     )
-    #: The newest commit of each claim: its number, and what it says
+    #: The newest commit of each claim: its number, and its content
     newest: dict[Hashable, tuple[int, int]] = field(factory=dict[Hashable, tuple[int, int]])
     #: By partition and member id: after which of its commits it last began to read, and where
     began: dict[tuple[int, str], tuple[int, int]] = field(
@@ -68,7 +68,7 @@ class CoordinatedGroup:
         self.delay = CommitDelay(self.simulation.settings.member_session_ms)
 
     def attach(self) -> None:
-        """Judge what coordinators write and what members are told."""
+        """Judge the coordinators' writes and the members' answers."""
         watch = self.simulation.watch
         watch(o.BecameLeader, self._became_leader)
         watch(o.Written, self._written)
@@ -93,14 +93,14 @@ class CoordinatedGroup:
     def _now(self) -> int:
         return self.simulation.timeline.now
 
-    # What the protocols differ in
+    # The differences of the protocols
 
     def _start_again(self) -> None:
         """Nothing of the group is written."""
         raise NotImplementedError
 
     def _replay(self, at: int, records: Sequence[CoordinatorRecord]) -> None:
-        """Records of the group stand in the log from an offset on."""
+        """The group's records are in the log from an offset on."""
         raise NotImplementedError
 
     def _group(self, at: int, records: Sequence[CoordinatorRecord]) -> None:
@@ -155,7 +155,7 @@ class CoordinatedGroup:
             self._group(seen.offset, others)
 
     def _records(self, who: int, start: int, end: int) -> list[tuple[int, CoordinatorRecord]]:
-        """What a leader has written there; a file is read segment by segment."""
+        """The records that a leader has written; a file is read segment by segment."""
         log, found = self.log_of(who), list[tuple[int, CoordinatorRecord]]()
         while start < end:
             records, start = log.keyed_records(start, log.slice(start, EVERYTHING))
@@ -207,10 +207,10 @@ class CoordinatedGroup:
         self.places.setdefault(commit[1:], at)  # a copy of it may be lost: it was not answered
         self.partitions[commit.partition].took(at, commit)
 
-    # What members are told
+    # Members' answers
 
     def _answered(self, who: int, seen: g.CommitAnswered) -> None:
-        """A member was told that its commit is taken: it stands in the log."""
+        """An acknowledged commit is in the log."""
         at = self.places.get((seen.partition, *seen.tag), -1)
         if at < 0 and not self.offsets.era:
             raise self._broken("CommittedSurvives", f"{seen} is not in the log")
@@ -222,7 +222,7 @@ class CoordinatedGroup:
         self.floors[seen.member, seen.number] = dict(self.acked)
 
     def _fetched(self, who: int, seen: g.OffsetFetched) -> None:
-        """What a member is told is committed is no older than what was answered before it asked."""
+        """A fetched offset is no older than the offset that was answered before the fetch."""
         floor = self.floors[seen.member, seen.number].get(seen.partition, -1)
         known = self.partitions[seen.partition].since(floor)
         nothing = seen.offset < 0 and floor < 0

@@ -1,5 +1,4 @@
-"""What must hold where clients delete records (KIP-107): no more goes than they asked for, and what
-is gone stays gone."""
+"""The promises of DeleteRecords (KIP-107): no more goes than requested, and it stays deleted."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,14 +15,13 @@ from refimpl.messages.broker import TopicPartition
 
 @define(eq=False)
 class DeletionOracle:
-    """Judges where logs start: whenever a replica has done something.
+    """Judges log start offsets after each action of a replica.
 
-    `starts` is where each log started when it was looked at last.
+    `starts` has each log's last known start offset.
 
-    After an unclean election what was deleted may be back: a log that is cut may start earlier
-    then. And its new records may be gone as well, up to the offset before which all was to be
-    deleted: who has nothing left but that offset has no epoch by which the leader's log could be
-    compared, and what it lacks before it is not copied.
+    After an unclean election deleted records may be back, so a truncated log may start earlier. New
+    records below the requested deletion offset may also be gone. A follower with no records left
+    has no epoch to compare with the leader's log, and it does not copy records below its own end.
     """
 
     partitions: Mapping[TopicPartition, PartitionOracle]
@@ -33,7 +31,7 @@ class DeletionOracle:
     )
 
     def attach(self, simulation: Simulation) -> None:
-        """Look at whoever reads, writes, follows or begins to lead."""
+        """Observe every replica that reads, writes, follows or becomes leader."""
         for kind in (o.Written, o.AnswerTaken, o.BecameLeader, o.BecameFollower, o.FetchHeard):
             simulation.watch(kind, self._look)
         simulation.watch(o.LogRestarted, self._look)
@@ -43,7 +41,7 @@ class DeletionOracle:
     def _look(self, who: int, seen: Any) -> None:
         name: TopicPartition = seen.partition
         oracle = self.partitions.get(name)
-        if oracle is None:  # of a topic from which nobody deletes
+        if oracle is None:  # of a topic without deletions
             return
         start = oracle.replicas[who].log.start
         before, self.starts[name, who] = self.starts.get((name, who), 0), start
@@ -70,11 +68,11 @@ class DeletionOracle:
             )
 
     def _gone(self, who: int, seen: o.Deleted) -> None:
-        """What comes after is another log."""
+        """The replica was deleted; a later one starts a new log."""
         self.starts.pop((seen.partition, who), None)
 
     def finish(self) -> None:
-        """Everybody is well again: what was deleted at all replicas is at none."""
+        """Everything is healed: a record deleted at all replicas is at none."""
         for name, low_watermark in self.purger.deleted.items():
             oracle = self.partitions[name]
             if oracle.unavailable() or oracle.era:
@@ -89,5 +87,5 @@ class DeletionOracle:
 
 
 def _cuts(seen: Any) -> bool:
-    """Whether a follower has cut its log, or begun it anew."""
+    """True if a follower has truncated its log, or restarted it at an offset."""
     return isinstance(seen, o.LogRestarted) or (isinstance(seen, o.AnswerTaken) and seen.truncated)

@@ -1,4 +1,4 @@
-"""What must hold of a group on one partition: what is processed, and what is committed of it."""
+"""The promises of a group on one partition: its processed records and committed offsets."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -23,11 +23,10 @@ class Commit(NamedTuple):
 
 @define(eq=False)
 class GroupPartition:
-    """Judges what a group's members do with one partition.
+    """Judges a group's members on one partition.
 
-    `commits` are where commits stand in the coordinator's log, and what they say; `answered` is the
-    highest offset of which a member was told that it is committed. `repeats`: something has
-    happened after which at most once is not promised.
+    `commits` are the commits by their position in the coordinator's log. `answered` is the highest
+    acknowledged offset. `repeats` is set after an event that ends the promise of at most once.
     """
 
     name: str
@@ -59,23 +58,24 @@ class GroupPartition:
         self.delivered = max(self.delivered, position)
 
     def took(self, at: int, commit: Commit) -> None:
-        """A commit stands in the coordinator's log."""
+        """A commit is in the coordinator's log."""
         self.commits.append((at, commit))
         self.committed = commit.offset
 
     @property
     def reached(self) -> int:
-        """How far the group has come; a copy of a commit that came late may have put it back."""
+        """The group's furthest commit; a late copy of a commit may have moved the group back."""
         return max(self.committed, self.answered) if self.repeats else self.committed
 
     def judge(self, commit: Commit) -> None:
-        """A commit was taken: of what was delivered, and of what is done, if that is promised."""
+        """A commit covers only delivered records and, if promised, only processed ones."""
         if commit.offset > self.delivered and not self.partition.era:
             raise self._broken("CommittedDelivered", f"{commit}, delivered is {self.delivered}")
         self.must_be_done(commit.offset)
 
     def must_be_done(self, committed: int) -> None:
-        """Who commits after processing has processed everything below what is committed."""
+        """A member that commits after processing has processed every record below the committed
+        offset."""
         if self.settings.commit_when != "after" or self.partition.era:
             return
         processed = self.processed

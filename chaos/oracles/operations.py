@@ -1,6 +1,6 @@
-"""What operators were told is so: in the store when they are told, and at every broker at the end.
+"""The promise of acknowledgements to operators: in the store at once, at every broker in the end.
 
-Judged by what the store applies, from nothing but the requests and their answers.
+It is judged by the store's writes, from nothing but the requests and their answers.
 """
 
 from collections import Counter
@@ -58,12 +58,12 @@ class OperationsOracle:
     there_when_asked: dict[int, bytes | None] = field(factory=dict[int, bytes | None])
 
     def attach(self) -> None:
-        """Judge what the store applies, and what the operator is told."""
+        """Judge the store's writes, and the operator's answers."""
         self.simulation.watch(Applied, lambda _, seen: self._applied(seen))
         self.simulation.watch(Asked, lambda _, seen: self._asked(seen))
         self.simulation.watch(Answered, lambda _, seen: self._answered(seen))
 
-    # What is asked
+    # Requests
 
     def _asked(self, seen: Asked) -> None:
         self.asked = seen.number
@@ -75,7 +75,7 @@ class OperationsOracle:
             case _:
                 pass
 
-    # What is applied
+    # Writes
 
     def _applied(self, seen: Applied) -> None:
         if not isinstance(seen.write, Create | Delete | SetData | Multi):
@@ -110,7 +110,7 @@ class OperationsOracle:
         self.counts["topics deleted"] += 1
         self.gone.add(topic_id)
 
-    # What is answered
+    # Answers
 
     def _answered(self, seen: Answered) -> None:
         missing = self._missing(seen)
@@ -118,7 +118,7 @@ class OperationsOracle:
             raise Violation("AcknowledgedIsStored", f"operation {seen.number}: {missing}")
 
     def _missing(self, seen: Answered) -> str:
-        """What the operator was told, and is not so, in words."""
+        """The acknowledged change that the store does not have, in words."""
         match seen.body:
             case c.CreatedTopic(name):
                 topic_id = seen.body.topic_id
@@ -147,7 +147,7 @@ class OperationsOracle:
     # The end
 
     def unfinished(self) -> str:
-        """What brokers have not heard of, or was lost, in words."""
+        """The changes that brokers have not received, or that were lost, in words."""
         stored = {path: self._stored(path) for path in PATHS}
         for setting, answered in self.answered.items():
             path, key = setting

@@ -1,8 +1,8 @@
-"""What must hold, judged at the transitions that could break it.
+"""The promises of a partition, judged at the transitions that could break them.
 
-Each oracle bears the name of the property in the specs. What a configuration does not promise is
-not judged but counted; and only for the cause that the configuration names (an unclean election,
-the last in-sync replica having lost its page cache), never for a loss of another cause.
+An oracle has its property's name in the specs. A promise that the configuration does not make is
+counted, not judged. A loss is counted only if its cause is the one that the configuration names (an
+unclean election, or the last in-sync replica's lost page cache).
 """
 
 from collections import Counter
@@ -23,16 +23,16 @@ from refimpl.storage.replica.memory import RecordBatch
 
 
 class PartitionInForce(Protocol):
-    """What is in force for a partition, at the controller or in the store."""
+    """A partition's current state, at the controller or in the store."""
 
     @property
     def decision(self) -> LeaderAndIsr:
-        """Who leads, and who is in sync."""
+        """The leader and the ISR."""
         ...
 
     @property
     def leader(self) -> int | None:
-        """Who leads."""
+        """The leader."""
         ...
 
     @property
@@ -42,12 +42,12 @@ class PartitionInForce(Protocol):
 
     @property
     def isr(self) -> frozenset[int]:
-        """Who is in sync."""
+        """The ISR."""
         ...
 
     @property
     def elr(self) -> frozenset[int]:
-        """Who else may be elected (KIP-966)."""
+        """The eligible leader replicas (KIP-966)."""
         ...
 
 
@@ -55,10 +55,10 @@ class PartitionInForce(Protocol):
 class PartitionOracle:
     """Judges one partition, with the abstract log beside it.
 
-    `decision` and `elr` are what was in force after the last decision that was judged.
+    `decision` and `elr` are those of the last judged decision.
 
-    After a loss that the configuration permits a new era begins: `era` is the first leader epoch
-    that is judged again, and until a leader of it is there (`unsettled`) the log is in suspense.
+    A permitted loss begins a new era. `era` is the first leader epoch that is judged again. Until a
+    leader of it exists (`unsettled`) the log is undetermined.
     """
 
     name: str
@@ -74,7 +74,7 @@ class PartitionOracle:
     #: The last in-sync replica that came back from a crash alone, and since which epoch the log is
     #: what it had kept
     alone: tuple[int, int] = (0, 0)
-    #: What was committed before each loss that is permitted
+    #: The records that were committed before each permitted loss
     lost: list[list[object]] = field(factory=list[list[object]])
     leaders: dict[int, int] = field(factory=dict[int, int])
     #: By epoch and offset: the record, and the epoch of the one before, None if that was deleted
@@ -83,7 +83,7 @@ class PartitionOracle:
     )
 
     def __attrs_post_init__(self) -> None:
-        """Permit loss only where the configuration does."""
+        """Permit loss only if the configuration does."""
         self.decision = self.state.decision
         self.log = AbstractLog(loss_allowed=self.settings.unclean or self._last_may_lose)
 
@@ -112,7 +112,7 @@ class PartitionOracle:
         self.written[record.epoch, offset] = record, before
 
     def copied(self, replica: Replica, start: int) -> None:
-        """A follower has appended: what its leader wrote there, behind what it wrote it behind."""
+        """A follower's append equals its leader's records at that place, after an equal prefix."""
         records, log_start = replica.log.records, replica.log.start
         start = max(start, log_start)
         before = _epoch_before(replica, start)
@@ -128,7 +128,7 @@ class PartitionOracle:
             before = record.epoch
 
     def moved(self, replica: Replica, old: int) -> None:
-        """A high watermark has moved: up to the log end, over what is or becomes committed."""
+        """A high watermark is at most the log end offset, with only committed records below it."""
         new = replica.high_watermark
         if new > replica.log.end:
             raise self._broken(
@@ -150,8 +150,11 @@ class PartitionOracle:
             self._commit(replica, known, new)
 
     def _commits_what_is_lost(self, leader: Replica) -> bool:
-        """Whether a leader that has been replaced commits what the last in-sync replica had told it
-        before it crashed, and lost: the same loss as of what was committed before the crash."""
+        """True if a replaced leader commits records that the last in-sync replica has lost in a
+        crash.
+
+        It had fetched them before that crash. The loss counts as a loss of committed records.
+        """
         last, since = self.alone
         if leader.epoch >= since:
             return False
@@ -171,7 +174,7 @@ class PartitionOracle:
         self._isr_holds_committed()
 
     def _add(self, leader: Replica, known: int, new: int) -> None:
-        """Add what is committed now; where that is deleted at the leader it may be any record."""
+        """Add the newly committed records; a record deleted at the leader is unconstrained."""
         start = max(known, min(leader.log.start, new))
         for _ in range(known, start):
             self.log.commit(ANY)
@@ -179,9 +182,9 @@ class PartitionOracle:
             self.log.commit(record)
 
     def heard(self, leader: Replica, request: FetchRequest, known: int) -> None:
-        """A leader has counted a follower's end: one of this epoch, that the follower has.
+        """A leader counted a follower's end: it is of this epoch, and in the follower's log.
 
-        `known` is the incarnation that it had heard of before.
+        `known` is the incarnation in the leader's earlier state.
         """
         follower = request.replica
         replica, seen = self.replicas[follower], leader.seen.get(follower, 0)
@@ -220,7 +223,7 @@ class PartitionOracle:
                 )
 
     def became_leader(self, replica: Replica) -> None:
-        """A replica leads: nobody else does in this epoch."""
+        """A replica leads; no other replica does in this epoch."""
         if self.leaders.setdefault(replica.epoch, replica.id) != replica.id:
             raise self._broken(
                 "OneLeaderPerEpoch",
@@ -230,7 +233,7 @@ class PartitionOracle:
             self._settle(replica)
 
     def decided(self, seen: Decided) -> None:
-        """The controller has decided: whoever may lead next runs, and holds everything."""
+        """The controller has decided: every replica that may lead next runs, and has everything."""
         decision, elr = self.decision, self.elr = seen.decision, seen.elr
         leader, isr = decision.leader, decision.isr
         if leader is not None and not {leader} <= isr <= seen.alive:
@@ -262,14 +265,14 @@ class PartitionOracle:
             )
 
     def _elected_unclean(self) -> None:
-        """Somebody leads of whom nothing is known: what it lacks is lost."""
+        """A leader of unknown log is elected; records that it lacks are lost."""
         if not self.settings.unclean:
             raise self._broken("UncleanElection", "it is not enabled")
         self._suspend("unclean elections", self.decision.leader_epoch)
 
     def registered(self, replica: Replica) -> None:
         """A broker is back with what its disk kept."""
-        self.elr &= self.state.elr  # who crashed has left it, without a decision
+        self.elr &= self.state.elr  # a crashed replica has left it, without a decision
         isr = self.decision.isr
         alone = self._last_may_lose and isr == frozenset((replica.id,))
         if alone:
@@ -281,7 +284,7 @@ class PartitionOracle:
         self._suspend("last in-sync replicas that lost records", self.decision.leader_epoch + 1)
 
     def acked(self, replica: Replica, first: int, batch: RecordBatch) -> None:
-        """A producer is told that its records are safe."""
+        """A producer received "safe" for its records."""
         if not self._judges(replica.epoch):
             return
         committed = self.log.committed
@@ -298,15 +301,17 @@ class PartitionOracle:
         self.counts["records read at followers after they were lost"] += 1
 
     def _shows_what_is_lost(self, replica: Replica, offset: int, records: Sequence[Record]) -> bool:
-        """Whether a follower shows what was committed before a loss that is permitted: it hears of
-        that with its next fetch."""
+        """True if a follower shows records that were committed before a permitted loss.
+
+        It learns of the loss with its next fetch.
+        """
         end = offset + len(records)
         return not replica.leads and any(one[offset:end] == list(records) for one in self.lost)
 
     def unavailable(self) -> bool:
-        """Whether nobody is left who may lead: with ELR, once all of it has crashed.
+        """True if no replica may be elected: with ELR, after all of its members have crashed.
 
-        Crashes that do not overlap never get that far while two replicas are required.
+        Crashes that do not overlap never lead there while two replicas are required.
         """
         state = self.state
         return (
@@ -329,7 +334,7 @@ class PartitionOracle:
                 )
 
     def _holds_committed(self, replica: Replica) -> bool:
-        """By LogMatching the last record stands for all before it."""
+        """By LogMatching the last record represents all before it."""
         committed, log = self.log.committed, replica.log
         known = len(committed)
         if known <= log.start:
@@ -344,7 +349,7 @@ class PartitionOracle:
         self.era, self.unsettled = era, True
 
     def _settle(self, leader: Replica) -> None:
-        """A leader of the new era is there: the log is what it has of it."""
+        """A leader of the new era exists; its log counts from now on."""
         committed, log = self.log.committed, leader.log
         start, records = log.start, log.records
         common = min(start, len(committed))

@@ -44,11 +44,11 @@ class ProgressOracle:
     availability: AvailabilityOracle | None = None
     paused_until: int = 0
     healed_at: int = -1
-    #: How far the group has come in all partitions together, and since when
+    #: The group's progress in all partitions together, and the time of the last one
     furthest: int = -1
     further_at: int = 0
     done: bool = False
-    #: Where the log of each partition starts at the end
+    #: The log start offset of each partition at the end
     starts: dict[int, int] = field(factory=dict[int, int])
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class ProgressOracle:
         timeline.at(timeline.now + EVERY_MS, PROGRESS, TICK)
 
     def _missing(self) -> str:
-        """What of the cluster is not well yet, in words; empty when all is."""
+        """The part of the cluster that is not well yet, in words; empty if there is none."""
         for producer in self.producers:
             if producer.sending:
                 return f"producer {producer.number} waits for {len(producer.sending)} answers"
@@ -91,7 +91,7 @@ class ProgressOracle:
         return self._unknown() or self._undecided()
 
     def _unknown(self) -> str:
-        """Which partitions that were added are lost, or of no broker."""
+        """The added partitions that are lost, or that no broker has."""
         there, told = self.nemesis.controller.partitions_of(TOPIC), self.nemesis.partitions
         if there < told:
             return f"{TOPIC} has {there} partitions, and somebody was told that it has {told}"
@@ -99,7 +99,7 @@ class ProgressOracle:
         return f"no broker knows that {TOPIC} has {there} partitions" if there > known else ""
 
     def _not_done(self) -> str:
-        """What the group has not committed yet, where it can; then its log has to be well, too."""
+        """The group's missing commits, if its log is available; that log must be well, too."""
         offsets = self.group.offsets
         if offsets.unavailable():
             return ""
@@ -111,15 +111,17 @@ class ProgressOracle:
         return ""
 
     def _came_further(self) -> int:
-        """When the group last came further: one that commits record by record may have much to do
-        when all is well again."""
+        """The time of the group's last progress.
+
+        A group that commits record by record may have much to do when all is well again.
+        """
         reached = sum(group.reached for group in self.group.partitions)
         if reached > self.furthest:
             self.furthest, self.further_at = reached, self.simulation.timeline.now
         return self.further_at
 
     def _undecided(self) -> str:
-        """What controllers have not done yet, where a store elects them."""
+        """The controllers' unfinished work, if a store elects them."""
         control_plane, operations = self.control_plane, self.operations
         if control_plane is None or operations is None:
             return ""

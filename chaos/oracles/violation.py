@@ -1,4 +1,4 @@
-"""How an oracle says that a promise was broken."""
+"""The report of a broken promise."""
 
 from attrs import frozen
 

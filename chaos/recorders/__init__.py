@@ -1,1 +1,1 @@
-"""Recorders: observations of a run as steps of the specs, for TLC and for the checks of traces."""
+"""Recorders: a run's observations as steps of the specs, for TLC and the checks of traces."""

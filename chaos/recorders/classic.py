@@ -34,7 +34,7 @@ class ClassicGroupRecorder(GroupRecorder):
         return "ClassicCoordinator"
 
     def constants(self, beyond: int) -> Mapping[str, Json]:
-        """Kafka's rules, and that who was absent from a generation does not hear of it."""
+        """Kafka's rules; a member that was absent from a generation does not learn of it."""
         numbers = {id: at for at, id in enumerate(sorted(self.ids), start=1)}
         static = next(iter(self.instances.values()), set[str]())
         return {
@@ -49,7 +49,7 @@ class ClassicGroupRecorder(GroupRecorder):
     # Operations
 
     def request(self, body: Any, done: Performed) -> None:
-        """Whatever a member asks for."""
+        """Record a member's request."""
         match body:
             case m.JoinGroupRequest():
                 self._join(body, done)
@@ -169,7 +169,7 @@ class ClassicGroupRecorder(GroupRecorder):
         return value.of(self.partitions, numbers) if isinstance(value, _Given) else value
 
     def project(self, group: Any, numbers: Mapping[str, int]) -> dict[str, Any]:
-        """The group, and what is known of each member."""
+        """The group, and the known state of each member."""
         one: ClassicGroup = group or ClassicGroup()
         phases = ["none"] * self.size
         for id, at in numbers.items():
@@ -199,7 +199,7 @@ class _Given:
     assignments: Mapping[str, bytes]
 
     def of(self, partitions: Sequence[TopicPartition], numbers: Mapping[str, int]) -> list[int]:
-        """Whose each partition is."""
+        """The owner's number of each partition."""
         owners: dict[tuple[str, int], str] = {}
         for id, given in self.assignments.items():
             owners |= dict.fromkeys(read_assignment(given), id)
@@ -207,7 +207,7 @@ class _Given:
 
 
 def _seen(group: ClassicGroup | None) -> tuple[Any, ...]:
-    """What a step of the spec would change."""
+    """The part of a group that a step of the spec can change."""
     one = group or ClassicGroup()
     members = [(id, classic_phase(one, id)) for id in (*one.members, *one.pending)]
     return one.state, one.generation, one.leader, one.initial is not None, members

@@ -83,7 +83,8 @@ class ConsumerGroupRecorder(GroupRecorder):
         }
 
     def _heartbeat(self, body: m.ConsumerGroupHeartbeatRequest, done: Performed) -> None:
-        """What is done for a heartbeat: another epoch of the group, a target, and the member."""
+        """The steps of a heartbeat: a new group epoch, a new target assignment, and the member's
+        own step."""
         before: ConsumerGroup = done.before or ConsumerGroup(self.group_id)
         after: ConsumerGroup = done.after
         who = self.member(body.member_id)
@@ -124,7 +125,7 @@ class ConsumerGroupRecorder(GroupRecorder):
         self.add("TakeCommit", params)
 
     def refuse_commit(self, body: m.OffsetCommitRequest, error: str) -> None:
-        """A commit was refused, for the sake of one of its partitions at least."""
+        """A commit was refused because of at least one of its partitions."""
         if error in STALE:
             those = as_set([self._partition(one.partition) for one in body.partitions])
             params = {"m": self.member(body.member_id), "those": those}
@@ -161,6 +162,6 @@ class _Target:
     group: ConsumerGroup
 
     def of(self, partitions: Sequence[Partition], numbers: Mapping[str, int]) -> list[int]:
-        """Whose each partition shall be."""
+        """The owner's number of each partition in the target assignment."""
         owners = {one: id for id, those in self.group.target.items() for one in those}
         return by_partition(partitions, owners, numbers)

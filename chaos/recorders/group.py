@@ -1,8 +1,8 @@
-"""Records a group in the words of the specs: which operation of its coordinators is which step.
+"""Records a group in the specs' words: its coordinators' operations as steps.
 
-Coordinators follow one another, and a step counts when it is done: what a coordinator wrote and the
-next one does not have is given up by the step `Load`. One that is deposed and does not know it yet
-is not listened to. Member ids become numbers in their order, when everything is known.
+Coordinators follow one another, and a step counts when it is done. The step `Load` drops the writes
+that the next coordinator does not have. A deposed coordinator that does not know it yet is ignored.
+Member ids become numbers in their order, at the end.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,14 +29,14 @@ ELSEWHERE = "ElectUnclean", "ElectLastKnown"
 
 @frozen
 class Member:
-    """A member id, where it is an argument of a step."""
+    """A member id, as an argument of a step."""
 
     id: str
 
 
 @frozen
 class Step:
-    """A step, before members have numbers; `after` is None where the group is not told with it."""
+    """A step, before members have numbers; `after` is None if the group's state is not recorded."""
 
     at_ms: int
     action: str
@@ -75,15 +75,15 @@ class GroupRecorder:
     active: bool = False
     changes: list[Change] = field(factory=list[Change])
     others: list[list[Change]] = field(factory=list[list[Change]])
-    #: Changes by coordinators that were deposed already, which no step tells of
+    #: Changes by deposed coordinators, which no step reports
     unheard: list[Change] = field(factory=list[Change])
-    #: Where each coordinator's records end
+    #: The end of each coordinator's records
     wrote: dict[int, int] = field(factory=dict[int, int])
     replicated: int = 0
     committed: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
 
     def attach(self, watch: Watch) -> None:
-        """Be told of what is recorded."""
+        """Observe everything that is recorded."""
         watch(o.BecameLeader, self._became_leader)
         watch(CoordinatorLoaded, self._loaded)
         watch(CoordinatorOperation, self._performed)
@@ -233,7 +233,7 @@ class GroupRecorder:
         """M: so many members, the same for many runs."""
         return max(8, -(-len(self.ids) // 8) * 8)
 
-    # What the protocols differ in
+    # The differences of the protocols
 
     @property
     def spec(self) -> str:
@@ -249,7 +249,7 @@ class GroupRecorder:
         raise NotImplementedError
 
     def value(self, value: Any, numbers: Mapping[str, int]) -> Any:
-        """An argument that is no member: numbers and names stand for themselves."""
+        """An argument that is no member; numbers and names are used as they are."""
         return value
 
     def offsets(self, committed: Mapping[TopicPartition, int]) -> Sequence[int]:
@@ -260,5 +260,5 @@ class GroupRecorder:
 def by_partition(
     partitions: Iterable[Any], owners: Mapping[Any, str], numbers: Mapping[str, int]
 ) -> list[int]:
-    """Whose each partition is, 0 for nobody's."""
+    """The owner's number of each partition, 0 if it has no owner."""
     return [numbers[owners[one]] if one in owners else 0 for one in partitions]

@@ -1,8 +1,8 @@
-"""A run told step by step in the specs' words, for TLC to follow.
+"""Records a run step by step in the specs' words, for TLC.
 
-Messages travel here and do not in the specs, so a step that the spec takes at once has two ends.
-Its place in the trace is where the sender of the answer acted; whether it happened, and as what,
-is known only when the answer is taken. Such a place is reserved, and filled or left to `otherwise`.
+Messages take time here and none in the specs, so a spec's single step has two ends. Its place in
+the trace is the answer's sending. Its outcome is known only when the answer is taken. Until then
+the place is reserved; it is filled, or left to `otherwise`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class Step:
     changes: Changes = field(factory=dict[str, Any])
 
     def becomes(self, action: str, changes: Changes, **more: Json) -> None:
-        """Say what the step was, now that this is known, and what more is to be said of it."""
+        """Fill a reserved step, now that its outcome is known, with any further steps."""
         self.action, self.changes = action, changes
         self.params = {**self.params, **more}
 
@@ -52,7 +52,7 @@ class Trace:
         return step
 
     def events(self, run: str) -> Iterator[Event]:
-        """The steps as events, each with what it left in the variables that it changed."""
+        """The steps as events, each with the new values of its changed variables."""
         now = {name: _copy(value) for name, value in self.initial.items()}
         known = (step for step in self.steps if step.action or step.otherwise)
         for seq, step in enumerate(known):

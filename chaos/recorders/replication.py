@@ -1,8 +1,8 @@
-"""Records a run in the words of the specs: which observation is which step.
+"""Records a run in the specs' words: the step of each observation.
 
-Messages travel here and do not in the specs, so a fetch has two ends. Its place in the trace is
-where the leader heard it, or, if it had to wait, where the leader answered; what it was is known
-when the follower takes the answer.
+Messages take time here and none in the specs, so a fetch has two ends. Its place in the trace is
+the leader's receipt or, if it had to wait, the leader's answer. Its outcome is known when the
+follower takes the answer.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,12 +38,12 @@ class Replication:
 
     trace: Trace
     replicas: dict[int, Replica] = field(factory=dict[int, Replica])
-    #: Where fetches stand, by follower, incarnation and number, until their answers are taken
+    #: The places of fetches, by follower, incarnation and number, until their answers are taken
     places: dict[tuple[int, int, int], Step] = field(factory=dict[tuple[int, int, int], Step])
     late: set[tuple[int, int, int]] = field(factory=set[tuple[int, int, int]])
-    #: Replicas that have not been told of anything: the spec begins when they have
+    #: Replicas that have received no metadata yet: the spec begins after that
     untold: set[int] = field(factory=lambda: set(BROKERS))
-    #: The spec knows no ELR: offline, its ISR still names who was the last in it
+    #: The spec has no ELR: offline, its ISR keeps its last member
     last_isr: int = 0
     #: The broker epoch in which each acts, and its number among those of the broker
     acting: dict[int, BrokerEpoch] = field(factory=dict[int, BrokerEpoch])
@@ -51,13 +51,13 @@ class Replication:
     first: dict[int, int] = field(factory=dict[int, int])
     #: As the controller knows it: the number of the newest broker epoch
     known: dict[int, int] = field(factory=dict[int, int])
-    #: The leader epoch in which each broker was told that it leads or follows last
+    #: The leader epoch in which each broker last became leader or follower
     epochs: dict[int, int] = field(factory=dict[int, int])
-    #: Who may be in an ISR, as last told
+    #: The possible ISR members, as last received
     alive: frozenset[int] = frozenset(BROKERS)
 
     def changes(self, who: int, *variables: str) -> dict[str, Any]:
-        """What a replica has now in these variables."""
+        """A replica's current values of these variables."""
         replica = self.replicas[who]
         return {name: (who, REPLICATION_REPLICA[name](replica)) for name in variables}
 
@@ -70,10 +70,11 @@ class Replication:
             params = {"r": who, "e": epoch}
             self.trace.add(now, action, params, **self.changes(who, *variables))
         elif self.replicas[who].leads and self.replicas[who].partition_epoch > 1:
-            self.isr_adopted(now, who)  # somebody left the ISR before its leader knew that it leads
+            self.isr_adopted(now, who)  # the ISR shrank before its leader was elected
 
     def heard(self, now: int, who: int, seen: o.FetchHeard) -> None:
-        """Whoever asked may have moved on in the meantime, which the leader cannot know."""
+        """A leader received a fetch. The sender may have moved on since, which the leader cannot
+        know."""
         request = seen.request
         params = {"f": request.replica, "l": who}
         if self._is_current(request):
@@ -87,7 +88,7 @@ class Replication:
             self.trace.add(now, "LateFetch", params)
 
     def answered(self, now: int, who: int, seen: o.FetchAnswered) -> None:
-        """An answer that waited is a step of its own: it tells of what came in between."""
+        """An answer that waited is a step of its own, because it reflects later changes."""
         follower = seen.request.replica
         place = self.places.get(_place(seen.request))
         if place is None or place is self.trace.steps[-1] or not self._is_current(seen.request):
@@ -107,14 +108,16 @@ class Replication:
 
     def broker_epoch_registered(self, now: int, who: int, number: int) -> None:
         """The controller knows of a broker epoch."""
-        first = self.first.get(who, number)  # of the first one nothing is told
+        first = self.first.get(who, number)  # the first one is not recorded
         if number > self.known.get(who, first):
             self.trace.add(now, "Register", {"r": who, "i": number - first})
         self.known[who] = max(number, self.known.get(who, number))
 
     def broker_epoch_taken(self, now: int, who: int, taken: BrokerEpoch, *, again: bool) -> None:
-        """A process acts in its first broker epoch, or `again`, in another one. Of those before
-        that nobody acted in the spec knows as well."""
+        """A process acts in its first broker epoch or, with `again`, in another one.
+
+        In the spec, too, no process acted in the epochs between.
+        """
         last = self.acting.get(who)
         self.acting[who] = taken
         if last is None:
@@ -171,7 +174,7 @@ class Replication:
         self.trace.add(now, "AlterPartition", params, state=state)
 
     def isr_adopted(self, now: int, who: int) -> None:
-        """News of the metadata reached the leader."""
+        """A metadata update reached the leader."""
         params = {"l": who, "e": self.replicas[who].partition_epoch}
         self.trace.add(now, "Told", params, **self.changes(who, "isr", "partitionEpoch"))
 
@@ -188,13 +191,13 @@ class Replication:
                     seen.action == "ElectEligible" and seen.broker == self.last_isr
                 )
                 self.trace.add(now, "Elect" if in_isr else "ElectUnclean", {"r": seen.broker})
-            case "Remove" | "Register":  # of the ISR while nobody leads, of the ELR
+            case "Remove" | "Register":  # of the ISR without a leader, of the ELR
                 self.trace.add(now, "ChangeOther", {})
             case _:
                 pass
 
     def _is_current(self, request: FetchRequest) -> bool:
-        """Whether to the spec its sender is still where it was."""
+        """True if the sender still has, in the spec, the epoch and incarnation of its request."""
         who, taken = request.replica, self.acting.get(request.replica)
         same = taken is None or request.incarnation >= taken.broker_epoch
         return same and request.epoch == self.epochs.get(who, 1)
@@ -211,7 +214,7 @@ class Registrations:
     taken: dict[int, o.BrokerEpochTaken] = field(factory=dict[int, o.BrokerEpochTaken])
 
     def watchers(self) -> Mapping[type, Callable[[int, Any], None]]:
-        """What to do about each kind of observation."""
+        """The handler of each kind of observation."""
         return {o.Registered: self._registered, o.BrokerEpochTaken: self._taken}
 
     def join(self, one: Replication) -> None:
@@ -268,7 +271,7 @@ class Recorder:
             yield from trace.lines(run, bounds[trace.subject])
 
     def attach(self, simulation: Simulation) -> None:
-        """Record what the nodes of a run say of their steps."""
+        """Record the nodes' observations of their own steps."""
         timeline = simulation.timeline
         self._registrations = Registrations(lambda: timeline.now, self.replication, self.replica)
         watchers = {
@@ -293,7 +296,7 @@ def partition_trace(name: TopicPartition) -> Trace:
 def partition_watchers(
     now: Callable[[], int], of: Mapping[TopicPartition, Replication], replica: ReplicaOf
 ) -> Mapping[type, Callable[[int, Any], None]]:
-    """What each observation of a partition is as a step, by its kind."""
+    """The step of each observation of a partition, by the observation's kind."""
 
     def takes_part(one: Replication, who: int, name: TopicPartition) -> None:
         here = replica(who, name)
@@ -304,7 +307,7 @@ def partition_watchers(
         one.trace.add(now(), action, params, **one.changes(who, *names))
 
     def advanced(one: Replication, who: int, seen: o.HighWatermarkAdvanced) -> None:
-        """A broker may do so several times in one turn, so where it stands now says too much."""
+        """Uses the observed value: a leader may advance its high watermark twice in one turn."""
         left = {"highWatermark": (who, seen.new)}
         one.trace.add(now(), "AdvanceHighWatermark", {"l": who}, **left)
 

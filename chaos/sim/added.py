@@ -1,4 +1,4 @@
-"""Partitions that a topic is given while a run goes on: whoever watches it has to know them."""
+"""Partitions that are added to a topic during a run; its observers must know them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +13,10 @@ from refimpl.messages.observations import BecameFollower, BecameLeader, Decided
 
 @define(eq=False)
 class AddedPartitions:
-    """The partitions of the topic, to which those are added of which something is observed.
+    """The topic's partitions; an added one is included from its first observation on.
 
-    Before a broker leads or follows nothing can happen in a partition; so whoever is told then
-    has missed nothing. To be attached before all others.
+    Nothing can happen in a partition before a broker leads or follows it, so an observer that is
+    called then has missed nothing. This must be attached before all other observers.
     """
 
     names: list[TopicPartition]
@@ -25,7 +25,7 @@ class AddedPartitions:
     )
 
     def attach(self, simulation: Simulation) -> None:
-        """Look at who decides, leads or follows."""
+        """Watch for decisions, leaders and followers."""
         for kind in (Decided, BecameLeader, BecameFollower):
             simulation.watch(kind, self._seen)
 

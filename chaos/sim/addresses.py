@@ -1,6 +1,6 @@
-"""Who is who on the simulated network, and what is no message of the network.
+"""Addresses on the simulated network, and messages that do not travel over it.
 
-Brokers bear the spec's numbers; clients follow behind.
+Brokers have the spec's numbers; clients come after them.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from refimpl.messages.broker import Timer, TopicPartition
 from refimpl.records.coordinators import OFFSETS_TOPIC
 
 CONTROLLER = STORE = 0
-"""The controller, or, where brokers are controllers, the store that elects them."""
+"""The controller or, if brokers are controllers, the store that elects them."""
 BROKERS = (1, 2, 3)
 NEMESIS = 4
 PROGRESS = 5
@@ -27,7 +27,7 @@ MOST_PARTITIONS = OFFSETS_NUMBER = 9
 
 
 class Tick(NamedTuple):
-    """A moment has come, for a node that has only one thing to do then."""
+    """A timer has fired, for a node with only one kind of timer."""
 
 
 class ProcessTimer(NamedTuple):

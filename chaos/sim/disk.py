@@ -16,7 +16,7 @@ class CachedLog(MemoryLog):
     flushed: int = 0
 
     def truncate_to(self, end: int) -> None:
-        """What is cut off is not there to be found again."""
+        """Truncate; truncated records no longer count as flushed."""
         MemoryLog.truncate_to(self, end)
         self.flushed = min(self.flushed, self.end)
 
@@ -25,7 +25,7 @@ class CachedLog(MemoryLog):
 class MemoryLogs:
     """The log directory of one broker, without files.
 
-    A crash keeps of what was not flushed the part `kept`, 0 to 1.
+    A crash keeps the part `kept`, from 0 to 1, of the unflushed records.
     """
 
     logs: dict[TopicPartition, CachedLog] = field(factory=dict[TopicPartition, CachedLog])
@@ -34,21 +34,21 @@ class MemoryLogs:
 
     @property
     def records(self) -> int:
-        """How many records all logs have."""
+        """The number of records of all logs."""
         return sum(log.end for log in self.logs.values())
 
     def partitions(self) -> list[TopicPartition]:
-        """What there are logs of."""
+        """The partitions that have logs."""
         return list(self.logs)
 
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         """Nothing is to be done for logs in memory."""
 
     def open(self, partition: TopicPartition) -> Found:
-        """The log, and a high watermark that is in it: what was deleted was committed.
+        """The log, with its high watermark inside it, because deleted records were committed.
 
-        It is written down, as files have it when they are recovered: one over records that are lost
-        would be over others after the next crash.
+        The bounded high watermark is saved, as recovered files have it. A high watermark above lost
+        records would be above other records after the next crash.
         """
         log = self.logs.setdefault(partition, CachedLog())
         known = min(max(self.high_watermarks.get(partition, 0), log.start), log.end)
@@ -81,7 +81,7 @@ class MemoryLogs:
         """Nothing is too old."""
 
     def expire_producers(self) -> None:
-        """Nobody is forgotten."""
+        """No producer expires."""
 
     def clean(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Nothing is compacted."""
@@ -91,7 +91,7 @@ class MemoryLogs:
         self.closed_by = broker_epoch
 
     def clean_shutdown_epoch(self) -> int:
-        """Who left the mark, or -1; it counts once."""
+        """The epoch of the broker that left the clean-shutdown mark, or -1. Reading clears it."""
         epoch, self.closed_by = self.closed_by, -1
         return epoch
 
@@ -112,7 +112,7 @@ class MemoryLogs:
         logs: dict[TopicPartition, CachedLog] = {}
         for partition, log in self.logs.items():
             end = log.flushed + int(kept * (log.end - log.flushed))
-            end = max(end, log.start)  # where a log starts is written down at once
+            end = max(end, log.start)  # a log start offset is saved at once
             kept_records = list(log.records)
             crashed = logs[partition] = CachedLog(kept_records, log.start, flushed=log.flushed)
             crashed.truncate_to(end)

@@ -1,7 +1,7 @@
 """The disk with files: each broker's logs are Kafka's segments on a disk that crashes.
 
-A crash keeps of each file a part of what was not flushed, and tears the write behind it; every
-start of a process is the storage's own recovery.
+A crash keeps a part of each file's unflushed writes, and tears the next write. Every start of a
+process is the storage's own recovery.
 """
 
 import errno
@@ -56,7 +56,7 @@ def encoded(batch: RecordBatch) -> bytes:
 
 
 def decoded(header: BatchHeader, record: Record) -> StoredValue:
-    """What the bytes of a record say."""
+    """A record's decoded value."""
     who = header.producer_id, header.producer_epoch, header.base_sequence
     if record.key is not None:
         return StoredValue((record.key, record.value), *who)
@@ -95,7 +95,7 @@ SIZE = len(encoded(RecordBatch((0,))))
 
 @contextmanager
 def _whole(disk: Disk) -> Generator[None]:
-    """Oracles see what is on a disk also when it has failed."""
+    """Oracles read a disk's content even after it has failed."""
     assert isinstance(disk, GuardedDisk)
     assert isinstance(disk.disk, CrashDisk)
     was = disk.failure, disk.disk.fail
@@ -107,7 +107,7 @@ def _whole(disk: Disk) -> Generator[None]:
 
 
 def _works(disk: Disk) -> bool:
-    """Whether the disk has not failed, so that nothing has to be put back."""
+    """True if the disk has not failed, so that nothing has to be restored."""
     assert isinstance(disk, GuardedDisk)
     assert isinstance(disk.disk, CrashDisk)
     return disk.failure is None and disk.disk.fail is None
@@ -117,8 +117,8 @@ def _works(disk: Disk) -> bool:
 class SimulatedLog(PartitionReplicaLog):
     """A log in files, of the batches that simulated producers make.
 
-    Oracles look at the same records again and again, so each is read from its file and opened once;
-    what is cut off is forgotten. At the end of a run everything is read anew.
+    Oracles read the same records again and again, so each is read from its file and decoded once.
+    Truncated records are forgotten. At the end of a run everything is read anew.
     """
 
     opener: Opener = field(kw_only=True)
@@ -187,11 +187,11 @@ class CrashingLogs(FileLogs):
 
     @property
     def records(self) -> int:
-        """How many records all logs have."""
+        """The number of records of all logs."""
         return sum(log.end_offset for log in self.directory.logs.values())
 
     def partitions(self) -> list[TopicPartition]:
-        """What there are logs of."""
+        """The partitions that have logs."""
         return [TopicPartition(*one) for one in self.directory.logs]
 
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
@@ -200,7 +200,7 @@ class CrashingLogs(FileLogs):
 
     @property
     def broken(self) -> bool:
-        """Whether the disk answers EIO."""
+        """True if the disk answers EIO."""
         assert isinstance(self.disk, CrashDisk)
         return self.disk.fail is not None
 
@@ -211,7 +211,7 @@ class CrashingLogs(FileLogs):
         return True
 
     def heal(self) -> None:
-        """The disk works again, if nobody has noticed that it did not."""
+        """The disk works again, if no process noticed its failure."""
         assert isinstance(self.disk, CrashDisk)
         self.disk.fail = None
 

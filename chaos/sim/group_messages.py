@@ -1,4 +1,4 @@
-"""What members of a group say of their own steps."""
+"""The observations that members of a group make of their own steps."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Assigned(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A member was told its epoch, and what it shall own if there is news of that (KIP-848)."""
+    """A member received its epoch, and its new assignment if there is one (KIP-848)."""
 
     member: int
     member_id: str
@@ -29,7 +29,7 @@ class FetchSent(NamedTuple):
 
 
 class OffsetFetched(NamedTuple):
-    """A member was told what is committed, or -1."""
+    """A member received a committed offset, or -1."""
 
     partition: int
     member: int
@@ -63,7 +63,7 @@ class Processed(NamedTuple):
 
 
 class CommitAnswered(NamedTuple):
-    """A member was told that its commit, of this member id, generation and number, is taken."""
+    """A member's commit, with this member id, generation and number, was acknowledged."""
 
     partition: int
     member: int

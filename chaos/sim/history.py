@@ -1,4 +1,4 @@
-"""What the clients did and saw, as trace format v1."""
+"""The clients' history, as trace format v1."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class History:
         self.complete(self.invoke(process, op, **fields))
 
     def open_processes(self) -> list[str]:
-        """Who has neither closed nor crashed."""
+        """The processes that have neither closed nor crashed."""
         return [who for who, calls in self.calls.items() if calls[-1]["op"] not in _LAST]
 
     def _stamp(self) -> int:

@@ -1,4 +1,4 @@
-"""Where the nodes of `refimpl.broker` run: what they output is carried out, and watched."""
+"""The hosts of `refimpl.broker`'s nodes: they carry outputs out and pass observations on."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -49,23 +49,23 @@ class ControllerHost:
         self._carry_out(self.controller.handle(self.simulation.timeline.now, message))
 
     def partition(self, name: TopicPartition) -> PartitionState:
-        """What is in force for a partition."""
+        """The partition's current state."""
         return self.controller.partitions[name].state
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """The number of partitions of a topic."""
         return len(self.controller.metadata.topics[topic].partitions)
 
     def believers(self) -> list[int]:
-        """Whoever acts as controller."""
+        """The nodes that act as controller."""
         return [CONTROLLER]
 
     def knows(self, broker: int, broker_epoch: int) -> bool:
-        """Whether the process that has this epoch is the one that is registered."""
+        """True if the process with this broker epoch is the registered one."""
         return self.controller.registry.epochs.get(broker) == broker_epoch
 
     def move_leader(self, partition: TopicPartition, broker: int) -> None:
-        """Let somebody else lead, as an operator would."""
+        """Elect another leader, as an operator would."""
         now = self.simulation.timeline.now
         self._carry_out(self.controller.move_leader(now, partition, broker))
 
@@ -115,7 +115,7 @@ class BrokerHost:
         return self.nodes[-1]
 
     def start(self) -> None:
-        """Start a process on what the disk has."""
+        """Start a process on the disk's content."""
         simulation = self.simulation
         self.up, self.paused_until = True, 0
         if simulation.settings.files and self.nodes:
@@ -128,12 +128,12 @@ class BrokerHost:
         self._carry_out(self.node.start(simulation.timeline.now, self._partitions()))
 
     def _partitions(self) -> Sequence[TopicPartition]:
-        """The partitions that everybody starts with, and whatever else the disk has."""
+        """The initial partitions, and all others on the disk."""
         found = self.disk.partitions()
         return [*self.partitions, *(one for one in found if one not in self.partitions)]
 
     def handle(self, message: Any) -> None:
-        """Let the process have a message or a timer of its own; one that is down hears nothing."""
+        """Pass a message or a timer to the process; one that is down receives nothing."""
         kind = message.__class__
         if kind is ProcessTimer:
             if message[0] != len(self.nodes):
@@ -153,7 +153,7 @@ class BrokerHost:
                 self._carry_out(outputs)
 
     def crash(self, kept: float) -> None:
-        """The process ends, and the page cache keeps this part of what was not flushed."""
+        """The process ends, and this part of the unflushed page cache survives."""
         before = self.disk
         self.up = False
         self.disk = before.crashed(kept if self.simulation.settings.lossy else 1.0)
@@ -167,7 +167,7 @@ class BrokerHost:
         self._carry_out(self.node.stop(self.simulation.timeline.now))
 
     def _halted(self) -> None:
-        """The disk has failed, and the process ends; the next one finds what the disk kept."""
+        """The disk has failed, and the process ends; the next one finds the surviving disk."""
         timeline = self.simulation.timeline
         self.simulation.counts["disks that failed"] += 1
         self.crash(0.0)

@@ -11,7 +11,7 @@ from refimpl.messages.broker import Request, Response
 from refimpl.messages.controller import UpdateMetadataRequest
 
 CALM_JITTER_MS = 5
-# How late a stray message may be: long enough for its sender to crash and to be back in sync.
+# The delay of a stray message: long enough for its sender to crash and to be back in sync.
 STRAY_MS = 1200
 
 Link: TypeAlias = tuple[int, int]
@@ -21,10 +21,9 @@ Message: TypeAlias = Request | Response
 
 @define(eq=False)
 class Timeline:
-    """What will happen: for each millisecond, nodes and messages in the order in which they were
-    put there.
+    """The future: for each millisecond, nodes and messages in the order of their insertion.
 
-    Something happens at nearly every millisecond, so nothing is gained by sorting.
+    Something happens at nearly every millisecond, so sorting would gain nothing.
     """
 
     now: int = 0
@@ -56,13 +55,13 @@ class Network:
     cuts: dict[Link, int] = field(factory=dict[Link, int])
     lost: int = 0
     doubled: int = 0
-    #: By broker: how much later news of the metadata come, in ms; negative for never
+    #: By broker: the extra delay of metadata updates, in ms; negative for never
     lag: dict[int, int] = field(factory=dict[int, int])
     counts: Counter[str] = field(factory=Counter[str])
     _random: Callable[[], float] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Look up once what is drawn from."""
+        """Look the random sources up once."""
         self._random = self.rng.random
 
     def send(self, message: Message) -> None:
@@ -93,8 +92,10 @@ class Network:
             timeline.due[arrives].append((target, message))
 
     def _lags(self, message: Message) -> int:
-        """How much later this comes, if it is news of the metadata; what follows news that never
-        come has skipped them."""
+        """The extra delay of a message, if it is a metadata update.
+
+        An update after updates that never arrive has skipped them.
+        """
         if message[3].__class__ is not UpdateMetadataRequest:
             return 0
         late_ms = self.lag[message[1]]
@@ -102,7 +103,7 @@ class Network:
         return late_ms
 
     def reaches(self, one: int, other: int) -> bool:
-        """Whether two nodes can talk, in both directions, at this moment."""
+        """True if two nodes can talk at this moment, in both directions."""
         return not self.cut or ((one, other) not in self.cut and (other, one) not in self.cut)
 
     def cut_links(self, links: Iterable[Link]) -> None:

@@ -1,7 +1,7 @@
-"""What one run is: how the cluster is set up, and which kinds of faults meet it.
+"""The settings of one run: the cluster's setup, and the kinds of faults that hit it.
 
-Each seed draws its own mix. A run that knows no message loss and many crashes reaches states that
-an even mixture of everything reaches rarely (swarm testing).
+Each seed draws its own mix. A run without message loss and with many crashes reaches states that an
+even mixture of everything reaches rarely (swarm testing).
 """
 
 from random import Random
@@ -39,7 +39,7 @@ class Settings:
     files: bool = True
     segment_bytes: int = 4096
 
-    # Whether consumers read at any replica, and not at leaders only
+    # True if consumers read from any replica, not only from leaders
     follower_reads: bool = False
 
     # Whether the metadata are in a store, and every broker may be controller; and how often
@@ -79,16 +79,16 @@ class Settings:
     assignment_interval_ms: int = 0
     read_limit: int = 8
 
-    # Whether a broker may go down while another one is not back in sync
+    # True if a broker may go down while another one is not back in sync
     overlap: bool = True
 
-    # Whether a client deletes what the group has committed
+    # True if a client deletes the group's committed records
     deletes: bool = False
 
-    # Whether the topic is given more partitions on the way
+    # True if the topic gets more partitions during the run
     adds_partitions: bool = False
 
-    # Whether faults are few and last, so long that the cluster has to settle in spite of them
+    # True if faults are few and last so long that the cluster must settle in spite of them
     lasting: bool = False
 
     # How long, and how wild
@@ -108,14 +108,17 @@ class Settings:
         if drawn.store:
             faults = drawn.faults if "faults" in fixed else drawn.faults + STORE_FAULTS
             drawn = evolve(drawn, faults=faults)
-        if drawn.deletes:  # of deleted records nobody can say which of them were lost
+        if drawn.deletes:  # deleted records cannot be judged as lost
             lossy, unclean = drawn.lossy and drawn.elr, drawn.unclean and "unclean" in fixed
             drawn = evolve(drawn, unclean=unclean, lossy=lossy)
         return drawn._made_to_last() if drawn.lasting else drawn
 
     def _made_to_last(self) -> "Settings":
-        """The same, with time for faults that last. Nothing is lost but by them, producers give
-        nothing up, and followers can keep pace with them and with what they send again."""
+        """The same settings, with time for faults that last.
+
+        Only the faults lose messages. Producers never give up, and followers keep pace with them
+        and with their retries.
+        """
         calm = {"drop": 0.0, "stray": 0.0, "produce_ms": 50, "fetch_limit": 50, "fetch_wait_ms": 20}
         lasting = evolve(self, request_timeout_ms=150, **calm)
         fault_ms = 3 * LASTING_FAULTS * lasting.settle_ms
@@ -129,8 +132,11 @@ class Settings:
 
     @property
     def settle_ms(self) -> int:
-        """How long the cluster takes at most, after something has changed around it: a session
-        ends, replicas that lag leave the ISR, and whoever waits for an answer asks again."""
+        """The longest time that the cluster takes to settle after a change around it.
+
+        In that time a session ends, lagging replicas leave the ISR, and unanswered requests are
+        repeated.
+        """
         asked_again = self.heartbeat_ms + self.fetch_timeout_ms + self.fetch_wait_ms
         on_the_way = 20 * (self.delay_ms + self.jitter_ms)
         over = self.session_ms + 3 * self.lag_ms + 8 * self.request_timeout_ms
@@ -138,9 +144,9 @@ class Settings:
 
     @classmethod
     def parse(cls, name: str, text: str) -> Any:
-        """The value of one field as a user writes it.
+        """The value of one field from the user's text.
 
-        Raises ValueError, with what was expected.
+        Raises ValueError with the expected form.
         """
         known = {field: of for field, of in fields_dict(cls).items() if field != "seed"}
         if name not in known:
@@ -166,7 +172,7 @@ class Settings:
         return ",".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
 
     def check(self) -> None:
-        """Raise ValueError for a setting that makes no sense, with what was expected."""
+        """Raise ValueError, with the expected values, for a senseless setting."""
         for name, known in (("acks", ("0", "1", "all")), ("faults", FAULTS)):
             for value in getattr(self, name):
                 _one_of(name, value, known)
@@ -211,11 +217,11 @@ SWARM = (
 MAY_BE_ZERO = ("delay_ms", "jitter_ms", "assignment_interval_ms")
 STORE_FAULTS = ("expire", "depose", "reassign", "store")
 GROUP_FAULTS = ("member_leave",)
-# Named by who wants them: no seed draws them by itself
+# Faults that no seed draws by itself
 NAMED_FAULTS = ("disk",)
 FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS
 LASTING = ("crash", "stop", "pause", "cut", "lag")
-"""What lasts, of what hits brokers; and so many of them follow each other."""
+"""The faults on brokers that last; so many of them follow each other."""
 LASTING_FAULTS = 3
 ADD_PARTITION = "add_partition"
 """What the setting `adds_partitions` puts into a script, beside the faults that the seed draws."""

@@ -1,4 +1,4 @@
-"""What every node of a run can reach: settings, time, the network, and who watches."""
+"""The context of every node of a run: settings, time, the network, and observers."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from chaos.sim.settings import Settings
 from refimpl.messages.broker import Request
 
 Watcher: TypeAlias = Callable[[int, Any], None]
-"""Told who made an observation, and the observation."""
+"""Called with the observer and the observation."""
 
 
 @define(eq=False)
 class Simulation:
-    """One run's surroundings. The history is there only when somebody asked for it.
+    """One run's surroundings. The history exists only on request.
 
-    Watchers of an observation are told in the order in which they were added.
+    Watchers of an observation are called in the order in which they were added.
     """
 
     settings: Settings
@@ -34,10 +34,10 @@ class Simulation:
     _newest: dict[int, int] = field(factory=dict[int, int])
 
     def is_overtaken(self, request: Request) -> bool:
-        """Whether a request that has to come in order comes late, or again.
+        """True if a request that must arrive in order comes late, or again.
 
-        A heartbeat of KIP-848 that joins says that nothing is owned: the protocol assumes that a
-        connection delivers in order, or breaks (`ConsumerGroup/bug_late_join`).
+        A heartbeat of KIP-848 that joins states that its sender owns nothing. The protocol assumes
+        that a connection delivers in order, or breaks (`ConsumerGroup/bug_late_join`).
         """
         if request.correlation_id <= self._newest.get(request.source, 0):
             self.counts["heartbeats overtaken"] += 1
@@ -46,11 +46,11 @@ class Simulation:
         return False
 
     def watch(self, kind: type, watcher: Watcher) -> None:
-        """Have a watcher told of every observation of this kind."""
+        """Call a watcher with every observation of this kind."""
         self.watchers.setdefault(kind, []).append(watcher)
 
     def observe(self, who: int, observation: Any) -> None:
-        """Tell everybody who watches."""
+        """Call every watcher."""
         kind = observation.__class__
         for watcher in self.watchers.get(kind, ()):
             watcher(who, observation)

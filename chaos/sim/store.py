@@ -1,7 +1,7 @@
-"""The metadata store of a run, its links to brokers, and what the store has of partitions.
+"""The metadata store of a run, its links to brokers, and its state of partitions.
 
-Frames of a connection arrive in order, as on TCP: a frame that is lost breaks the connection. The
-store's process crashes, also in the middle of a write, and recovers what its disk has.
+Frames of a connection arrive in order, as on TCP: a lost frame breaks the connection. The store's
+process crashes, also in the middle of a write, and recovers from its disk.
 """
 
 import errno
@@ -50,7 +50,7 @@ class Applied(NamedTuple):
 
 
 class Unsafe(NamedTuple):
-    """A write that is not safe yet: its zxid, its client (0: the operator), and what it is."""
+    """A write that is not durable yet: its zxid, its client (0: the operator), and its content."""
 
     zxid: int
     client: int
@@ -60,7 +60,7 @@ class Unsafe(NamedTuple):
 
 @define(eq=False)
 class PartitionView:
-    """What the store has of a partition: what is in force, whoever knows of it."""
+    """A partition's state in the store; it is in force even for brokers without it."""
 
     host: "StoreHost"
     path: str
@@ -71,12 +71,12 @@ class PartitionView:
 
     @property
     def decision(self) -> LeaderAndIsr:
-        """Who leads, and who is in sync."""
+        """The leader and the ISR."""
         return self._found.decision
 
     @property
     def leader(self) -> int | None:
-        """Who leads."""
+        """The leader."""
         return self.decision.leader
 
     @property
@@ -86,21 +86,21 @@ class PartitionView:
 
     @property
     def isr(self) -> frozenset[int]:
-        """Who is in sync."""
+        """The ISR."""
         return self.decision.isr
 
     @property
     def elr(self) -> frozenset[int]:
-        """Who else may be elected."""
+        """The eligible leader replicas."""
         return self._found.elr
 
 
 @define(eq=False)
 class StoreHost:
-    """The store's process and its disk; links to it are lost, late, and broken.
+    """The store's process and its disk. Messages on its links are lost or late, and links break.
 
-    `unsafe` is what the process has applied and not flushed: nobody was told, and a crash may keep
-    it or not.
+    `unsafe` are the writes that the process has applied and not flushed. Nobody has received their
+    answers, and a crash may keep them or not.
     """
 
     simulation: Simulation
@@ -112,7 +112,7 @@ class StoreHost:
     intended: dict[int, list[Deciding]] = field(factory=dict[int, list[Deciding]])
     unsafe: list[Unsafe] = field(factory=list[Unsafe])
     operations: int = 0
-    #: Whether the process of a broker acts as controller
+    #: True if the process of a broker acts as controller
     acting: dict[int, Callable[[], bool]] = field(factory=dict[int, Callable[[], bool]])
     durable: DurableStore = field(init=False)
     crash_in: float | None = None
@@ -128,7 +128,7 @@ class StoreHost:
         return self.durable.store
 
     def _recover(self) -> None:
-        """Let a process open what the disk has, and be told of what it applies."""
+        """Let a process open its disk, and observe the writes that it applies."""
         now = self.simulation.timeline.now
         self.durable = DurableStore.open(
             self.disk, now, transactions_a_snapshot=TRANSACTIONS_A_SNAPSHOT
@@ -163,19 +163,19 @@ class StoreHost:
         self.durable.expire(0)
 
     def start(self) -> None:
-        """Nobody has a session yet."""
+        """No session exists yet."""
 
     def partition(self, name: TopicPartition) -> PartitionView:
-        """What the store has of a partition."""
+        """A partition's state in the store."""
         return PartitionView(self, znodes.state_path(name))
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """The number of partitions of a topic."""
         path = znodes.topic_path(topic)
         return len(znodes.topic_of(self.store.tree.nodes[path].data)[1])
 
     def move_leader(self, partition: TopicPartition, broker: int) -> None:
-        """Ask whoever believes to be controller to put a broker first, and to let it lead."""
+        """Ask the acting controller to put a broker first, and to elect it."""
         order = (broker, *(one for one in BROKERS if one != broker))
         wanted = c.ReassignablePartition(partition, order)
         for target in self.believers():
@@ -189,7 +189,7 @@ class StoreHost:
                 self.simulation.timeline.at(self.simulation.timeline.now, target, request)
 
     def reassign(self, partition: TopicPartition, replicas: Sequence[int]) -> None:
-        """Ask whoever believes to be controller to move a partition."""
+        """Ask the acting controller to move a partition."""
         wanted = c.ReassignablePartition(partition, tuple(replicas))
         body = c.Envelope(c.AlterPartitionReassignmentsRequest((wanted,)))
         now = self.simulation.timeline.now
@@ -197,14 +197,16 @@ class StoreHost:
             self.simulation.timeline.at(now, target, Request(NEMESIS, target, 0, body))
 
     def moved(self, partition: TopicPartition) -> bool:
-        """Whether a partition is not on all brokers, or on its way."""
+        """True if a partition is not on all brokers, or is being reassigned."""
         path = znodes.topic_path(partition.topic)
         here = znodes.topic_of(self.store.tree.nodes[path].data)[1][partition.partition]
         return len(here.replicas) < len(BROKERS) or bool(here.adding or here.removing)
 
     def knows(self, broker: int, broker_epoch: int) -> bool:
-        """Whether a controller has taken note of this life of a broker: as long as there is none,
-        an earlier one stays in sync."""
+        """True if a controller has recorded this broker epoch.
+
+        Until then the broker's earlier incarnation stays in sync.
+        """
         found = self.store.tree.nodes.get(f"{znodes.BROKER_EPOCHS}/{broker}")
         return (
             found is not None
@@ -226,7 +228,7 @@ class StoreHost:
     # In and out
 
     def handle(self, message: Any) -> None:
-        """Take a frame, or look whose session is over; a process that is down hears nothing."""
+        """Take a frame, or expire sessions; a process that is down receives nothing."""
         now, store = self.simulation.timeline.now, self.durable
         if type(message) is Restart:
             self._restart()
@@ -239,7 +241,7 @@ class StoreHost:
         self._look_after_sessions()
 
     def _safely(self, work: Callable[[], Sequence[Frame]]) -> None:
-        """Let the process do something; what comes of it is so, and goes out, when it is safe."""
+        """Let the process act. Its outputs take effect, and go out, when they are durable."""
         if not self.up:
             return
         try:
@@ -281,7 +283,7 @@ class StoreHost:
         arrives = self.arrivals[link] = max(arrives, self.arrivals.get(link, 0))
         timeline.at(arrives, target, Request(source, target, 0, frame))
 
-    # What is applied
+    # Writes
 
     def append(self, zxid: int, session: int, write: Write) -> None:
         """The store applies a write, which is not safe yet."""
@@ -293,7 +295,7 @@ class StoreHost:
         self.unsafe.append(Unsafe(zxid, client, session, write))
 
     def _is_safe(self, one: Unsafe) -> None:
-        """What a write decides is so from now on."""
+        """A write is durable: its decision holds from now on."""
         broker, write = one.client // PROCESSES, one.write
         self.simulation.observe(STORE, Applied(broker, one.session, write))
         if not isinstance(write, Multi):
@@ -347,7 +349,7 @@ class StoreHost:
             self._restart()
 
     def _ended(self, kept: float, down_for: int) -> None:
-        """The process is no more; the next one finds of the last write what the disk has kept."""
+        """The process has ended; the next one finds the kept part of the last write."""
         timeline = self.simulation.timeline
         self.up, self.crash_in = False, None
 

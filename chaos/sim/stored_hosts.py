@@ -21,12 +21,12 @@ from refimpl.metadata.embedded import Frame
 
 WAKE = "store"
 FIRST = 0
-"""The epoch of the life before the first one: the topic is there, and nobody has crashed yet."""
+"""The epoch before the first process: the topic exists, and no broker has crashed yet."""
 OF_PARTITIONS = (
     *(o.Written, o.HighWatermarkAdvanced, o.FetchHeard, o.FetchAnswered, o.AnswerTaken),
     *(o.BecameLeader, o.BecameFollower, o.IsrAltered, o.Acknowledged, o.RecordsRead, o.Decided),
 )
-"""What is said of partitions; nobody watches those of the topics that operators make."""
+"""The observations of partitions; the operators' topics are not watched."""
 
 
 @define(eq=False)
@@ -43,7 +43,7 @@ class StoredBrokerHost(BrokerHost):
         return self.controller
 
     def acts_as_controller(self) -> bool:
-        """Whether the process runs and believes to be controller."""
+        """True if the process runs and believes that it is controller."""
         node = self.nodes[-1]
         return self.up and isinstance(node, StoredNode) and node.candidate.controller is not None
 
@@ -74,7 +74,7 @@ class StoredBrokerHost(BrokerHost):
         self._from_store(self.client.start(now))
 
     def handle(self, message: Any) -> None:
-        """Let the process have what the network, its timers or its session have for it."""
+        """Pass messages, timers and the session's events to the process."""
         if self.up and type(message) is Request and isinstance(message.body, Frame):
             if message.body.connection.client == self._client_id:
                 self._from_store(self.client.receive(self.simulation.timeline.now, message.body))
@@ -85,7 +85,7 @@ class StoredBrokerHost(BrokerHost):
             BrokerHost.handle(self, message)
 
     def _from_store(self, outputs: Sequence[Any]) -> None:
-        """Frames go out before anything is done about what came in."""
+        """Frames go out before the received ones are handled."""
         timeline = self.simulation.timeline
         for output in outputs:
             if isinstance(output, Frame):
@@ -102,7 +102,7 @@ class StoredBrokerHost(BrokerHost):
                 self._carry_out(self.node.handle(timeline.now, output))
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
-        """Whatever comes of a request at once comes after all that was output beside it."""
+        """Carry outputs out. A request's immediate results come after all outputs beside it."""
         others: list[Any] = []
         requests: list[contract.Request] = []
         for output in outputs:

@@ -29,7 +29,7 @@ SESSION_MS = 1_000
 
 @define(eq=False)
 class Candidate:
-    """A broker's process: its candidature, its session, and the metadata that it was told."""
+    """A broker's process: its candidature, its session, and its received metadata."""
 
     controller: StoredController
     client: StoreClient
@@ -41,8 +41,8 @@ class Candidate:
 class StoredCluster:
     """Brokers on one store.
 
-    After `until` operations of the store nothing more reaches it from the brokers in `doomed`:
-    their processes have ended, whatever they were about to do.
+    After `until` operations of the store, no request of a broker in `doomed` reaches it: their
+    processes have ended, at any point of their work.
     """
 
     config: ControllerConfig
@@ -51,7 +51,7 @@ class StoredCluster:
     answers: dict[int, Any] = field(factory=dict[int, Any])
     operations: int = 0
     until: int = -1
-    #: What is done after so many operations
+    #: The action after so many operations
     interrupt: tuple[int, Callable[[], None]] | None = None
     now: int = 0
     asked: int = 0
@@ -87,7 +87,7 @@ class StoredCluster:
 
     @property
     def acting(self) -> StoredController | None:
-        """Who acts as controller."""
+        """The acting controller."""
         found = [one.controller for one in self.candidates.values() if one.up]
         return next((one for one in found if one.controller is not None), None)
 
@@ -122,7 +122,7 @@ class StoredCluster:
             if isinstance(frame.body, contract.Request):
                 self.operations += 1
                 if self.operations == self.until:
-                    self.end(broker)  # applied, and nobody hears of it
+                    self.end(broker)  # applied, and the answer is lost
             for answer in self.store.handle(self.now, frame):
                 self._to_client(answer)
             if self.interrupt is not None and self.operations == self.interrupt[0]:

@@ -1,8 +1,8 @@
-"""What a binding is: real machines put together so that each step is an action of the spec.
+"""A binding: real machines composed so that each step is an action of the spec.
 
-A binding composes and translates, it decides nothing. Whether an action may happen is for the
-machines to say, by a `Refusal`. What a binding refuses by itself is of three kinds, each with a
-class of its own, so that a reader sees at a glance that no rule of the protocol hides there.
+A binding composes and translates; it decides nothing. The machines decide by a `Refusal` if an
+action may happen. A binding's own refusals are of three kinds, each with its own class, so that a
+reader sees that no rule of the protocol hides there.
 """
 
 import inspect
@@ -24,11 +24,11 @@ class Bound(Refusal):
 
 
 class Environment(Refusal):
-    """The world of this configuration does no such thing: no disk loses, nobody is late."""
+    """This configuration excludes the step: no disk loses data, or no message is late."""
 
 
 class OtherAction(Refusal):
-    """The machines might do something, but not what the action's name and arguments say."""
+    """The machines might act, but not as the action's name and arguments say."""
 
 
 class NoSuchChoice(Refusal):
@@ -36,20 +36,20 @@ class NoSuchChoice(Refusal):
 
 
 class Binding(ABC):
-    """A composed system: one method per action of the spec, one function per variable.
+    r"""A composed system: one method per action of the spec, one function per variable.
 
     A method bears its action's name in snake_case and has its parameters. An action that chooses
-    among what the state holds (`\\E m \\in late`) has one more, `choice`: the number of the
-    candidate, in a fixed order, up to `NoSuchChoice`.
+    from the state (`\E m \in late`) has one more, `choice`: the number of the candidate, in a fixed
+    order, up to `NoSuchChoice`.
     """
 
     module: ClassVar[str]
     variant: ClassVar[str] = ""
-    """What the machines stand on, if it is something that states cannot be loaded into."""
+    """The machines' files, if states cannot be loaded into them."""
     knobs: ClassVar[Mapping[str, Value]]
-    """Constants whose value is what the machines implement."""
+    """Constants with the value that the machines implement."""
     projection: ClassVar[Mapping[str, Callable[[Any], Value]]]
-    """What the composed machines say of each variable of the spec, by its name there."""
+    """The machines' value of each variable of the spec, by its name there."""
 
     @abstractmethod
     def __init__(self, constants: Mapping[str, Value]) -> None:

@@ -182,7 +182,7 @@ def _summary(
 
 
 def _false_guards(found: Discrepancy, reports: Sequence[Report]) -> tuple[str, ...]:
-    """What forbids a step that the machines take; none where that takes long to find out."""
+    """The guards that forbid a step that the machines take; none if their search takes too long."""
     if found.at is None or found.spec != FORBIDDEN:
         return ()
     report = next(report for report in reports if report.scope == found.scope)

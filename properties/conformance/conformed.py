@@ -1,6 +1,6 @@
-"""Which scopes the machines as they are were held against, so that nobody has to ask it again.
+"""Remembers the scopes in which unchanged machines conformed, so that they are not checked again.
 
-What `highwater conform` found to be the same is kept for exactly the files that it depends on.
+A result of `highwater conform` is kept for exactly the files on which it depends.
 """
 
 from collections.abc import Iterable

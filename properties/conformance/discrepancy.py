@@ -1,4 +1,4 @@
-"""Where spec and machine differ, told in the spec's words."""
+"""A difference between spec and machine, in the spec's words."""
 
 import linecache
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from attrs import frozen
 from properties.tla import Rec, Value, to_tla
 from refimpl.errors import Refusal
 
-#: What the spec says of a label that does not fire.
+#: The spec's answer for a label that does not fire.
 FORBIDDEN = "not allowed here"
 
 
@@ -48,7 +48,7 @@ class Discrepancy:
 
 
 def changes(before: Mapping[str, Value], after: Mapping[str, Value]) -> str:
-    """What a step changed, variable by variable."""
+    """The changes of a step, variable by variable."""
     return (
         "; ".join(change for name in after for change in _change(name, before[name], after[name]))
         or "nothing changes"
@@ -56,7 +56,7 @@ def changes(before: Mapping[str, Value], after: Mapping[str, Value]) -> str:
 
 
 def _change(name: str, before: Value, after: Value) -> Sequence[str]:
-    """Only the replicas whose part differs, where a variable has one value for each."""
+    """Only the replicas with a changed value, if a variable has one value for each."""
     if before == after:
         return []
     if _per_replica(before) and _per_replica(after) and len(before) == len(after):
@@ -85,7 +85,7 @@ def guard_of(refusal: Refusal) -> str:
 
 
 def _condition_above(file: str, line: int) -> str:
-    """The `if` that the line of a `raise` stands under, None if it stands under none."""
+    """The `if` around the line of a `raise`, None if there is none."""
     indent = len(text := linecache.getline(file, line)) - len(text.lstrip())
     for number in range(line - 1, 0, -1):
         text = linecache.getline(file, number)

@@ -1,10 +1,9 @@
-"""Every step from every state: the machines allow what the spec allows, and nothing else.
+"""Every step from every state: the machines allow exactly the steps that the spec allows.
 
-Each state of the graph is loaded into the machines once. Every label that the spec forbids there
-must be refused and leave no trace; every one that it allows must be taken and lead where the spec
-says. As a state is loaded and not walked to, this sees all of the graph and nothing of what hides
-behind it: a cache that went stale on the way, an object that two machines came to share. That is
-for the walks.
+Each state of the graph is loaded into the machines once. A label that the spec forbids there must
+be refused and leave no trace. A label that it allows must be taken, to the spec's successor. States
+are loaded, not walked to, so this covers the whole graph and only the spec's state. Walks find the
+rest: a stale cache, or an object that two machines came to share.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,13 +18,13 @@ from refimpl.errors import Refusal
 METHOD = "exhaustive"
 
 Compare: TypeAlias = Callable[[int, int, Refusal], Discrepancy | None]
-"""Told of a state, a label that is refused there, and how: what is wrong with that."""
+"""Called with a state, a label refused there, and the refusal; returns a difference, if any."""
 
 
 def exhaustive(machines: Machines, named: Compare | None = None) -> Iterator[Discrepancy | None]:
-    """State after state, in breadth-first order: what differs there, or None.
+    """Checks state after state, in breadth-first order; returns the first difference, or None.
 
-    `named` judges every refusal of what the spec forbids.
+    `named` judges every refusal of a step that the spec forbids.
     """
     yield _starts(machines)
     for state in range(len(machines.scope.graph.states)):
@@ -40,14 +39,14 @@ def exhaustive(machines: Machines, named: Compare | None = None) -> Iterator[Dis
 
 
 def _starts(machines: Machines) -> Discrepancy | None:
-    """The machines start where the spec does."""
+    """The machines start in the spec's initial state."""
     if machines.where() in machines.scope.graph.initial:
         return None
     return machines.told(0, "Init", "the state above", machines.changed_since(0))
 
 
 def _loaded(machines: Machines, state: int) -> Discrepancy | None:
-    """What was loaded is what the machines are in."""
+    """After a load, the machines are in the loaded state."""
     if machines.is_in(state):
         return None
     return machines.told(state, "load", "the state above", machines.changed_since(state))
@@ -56,7 +55,7 @@ def _loaded(machines: Machines, state: int) -> Discrepancy | None:
 def _forbidden(
     machines: Machines, state: int, memory: Memory, named: Compare | None
 ) -> Discrepancy | None:
-    """What the spec forbids is refused, whatever there is to choose, and leaves no trace."""
+    """A step that the spec forbids is refused with any choice, and leaves no trace."""
     allowed = machines.scope.graph.out[state]
     for label, calls in enumerate(machines.calls):
         if label in allowed:
@@ -77,7 +76,7 @@ def _forbidden(
 
 
 def _culprit(machines: Machines, state: int, memory: Memory) -> Discrepancy:
-    """Which of the refused steps left a trace."""
+    """The refused step that left a trace."""
     for label in range(len(machines.scope.graph.actions)):
         memory.restore()
         if not list(machines.outcomes(state, label)) and memory.changed():
@@ -86,7 +85,7 @@ def _culprit(machines: Machines, state: int, memory: Memory) -> Discrepancy:
 
 
 def _allowed(machines: Machines, state: int, memory: Memory) -> Discrepancy | None:
-    """What the spec allows is taken, and leads where the spec says."""
+    """A step that the spec allows is taken, and leads to the spec's successor."""
     for label in machines.scope.graph.out[state]:
         if found := machines.judge(state, label, memory):
             return found

@@ -28,13 +28,13 @@ class _Choices:
 
 @define(eq=False)
 class Machines:
-    """One system and its graph; `method` says who asks, for the story."""
+    """One system and its graph; `method` names the caller, for the story."""
 
     scope: Scope
     method: str
     system: Binding = field(init=False)
     calls: list[Iterable[Callable[[], None]]] = field(init=False)
-    """What tries each label: one call, or one for each choice, up to `NoSuchChoice`."""
+    """The calls that try each label: one, or one for each choice, up to `NoSuchChoice`."""
     plain: dict[int, Callable[[], None]] = field(init=False)
     """The call of each label that has nothing to choose."""
     refused: Refusal | None = field(default=None, init=False)
@@ -77,7 +77,7 @@ class Machines:
         return self.scope.graph.state_ids.get(key)
 
     def is_in(self, state: int) -> bool:
-        """Whether the machines are in this state: `where() == state`, and no value is hashed."""
+        """True if the machines are in this state: `where() == state`, without hashing a value."""
         system, graph = self.system, self.scope.graph
         there = [
             known[number] for known, number in zip(graph.values, graph.states[state], strict=True)
@@ -85,14 +85,14 @@ class Machines:
         return [look(system) for look, _ in self._looks] == there
 
     def outcome(self, state: int, label: int) -> int | str | None:
-        """Try a label that has nothing to choose: where it leads, what is wrong with it, or None
-        where it is refused."""
+        """Try a label without a choice: its successor, a difference, or None if it is refused."""
         return self._tried(self.plain[label], state, label)
 
     def outcomes(self, state: int, label: int) -> Iterator[int | str]:
-        """Try a label in this state, each choice of it: where it leads, or what is wrong with it.
+        """Try each choice of a label in this state: its successor, or a difference.
 
-        Nothing comes of what is refused. Who asks for a further outcome has put the machines back.
+        A refused choice yields nothing. A caller that asks for a further outcome has restored the
+        machines.
         """
         for call in self.calls[label]:
             try:
@@ -140,9 +140,9 @@ class Machines:
         return None
 
     def _leads(self, label: int, to: int) -> bool:
-        """Whether a label with nothing to choose leads there: the usual case, and so a short one.
+        """True if a label without a choice leads there. This usual case is short.
 
-        If not, `judge` tries again and finds out why.
+        If not, `judge` tries again and finds the reason.
         """
         call = self.plain.get(label)
         if call is None:
@@ -155,13 +155,13 @@ class Machines:
 
     @property
     def refusal(self) -> str:
-        """How a label was refused last, and by which guard."""
+        """The last refusal of a label, with its guard."""
         return f"refuses it: {guard_of(self.refused)}" if self.refused else "does nothing"
 
-    # How a difference is told
+    # Reports of differences
 
     def changed_since(self, state: int) -> str:
-        """What the machines changed, seen from a state of the spec."""
+        """The machines' changes, relative to a state of the spec."""
         return changes(self.scope.graph.state(state), self.system.abstract())
 
     def differs(self, state: int, label: int, code: str) -> Discrepancy:
@@ -191,7 +191,7 @@ class Machines:
         return Discrepancy(self.scope.name, self.method, path, graph.state(state), step, spec, code)
 
     def sharing(self, state: int, memory: Memory) -> Discrepancy | None:
-        """Whether two parts of the machines hold the same mutable object."""
+        """Reports two parts of the machines that hold the same mutable object."""
         if not memory.shared:
             return None
         thing = memory.shared[0]

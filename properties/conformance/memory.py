@@ -1,12 +1,12 @@
-"""Everything mutable that a system reaches: remembered, compared, put back.
+"""Everything mutable that a system reaches: remembered, compared, restored.
 
 The exhaustive check tries many steps from one state, and must know that a refused one changed
-nothing, wherever it might have. So it remembers objects and their contents rather than asking the
-abstraction, which sees only what the spec sees: a stale cache behind it would go unnoticed.
+nothing anywhere. The abstraction shows only the spec's state, and would miss a stale cache. So this
+remembers objects and their contents.
 
-A class that says OPAQUE is looked at from outside only: it is found when two machines share it.
+An OPAQUE class is not entered; it is found only if two machines share it.
 
-On the way an object that can be reached twice shows. If two machines share it, a step of one is
+The search also finds objects that can be reached twice. If two machines share one, a step of one is
 secretly a step of the other.
 """
 
@@ -36,12 +36,12 @@ _values: set[type] = {
 
 @define
 class Memory:
-    """What a system was made of when this was taken."""
+    """A copy of a system's parts at one moment."""
 
     objects: list[tuple[Any, Fields, tuple[Any, ...]]] = field(factory=list[Any])
     containers: list[tuple[Any, Any]] = field(factory=list[Any])
     shared: list[Any] = field(factory=list[Any])
-    """Whatever was reached a second time, by another way."""
+    """The objects that were reached twice."""
 
     @classmethod
     def of(cls, system: object) -> "Memory":
@@ -69,7 +69,7 @@ class Memory:
         return memory
 
     def _remember(self, thing: Any, kind: Any) -> Iterable[Any]:
-        """Remember what a thing is made of; that is answered."""
+        """Remember the parts of a thing, and return them."""
         if kind is list or kind is deque:
             self.containers.append((thing, thing.copy()))
             return thing
@@ -89,7 +89,7 @@ class Memory:
         return values
 
     def changed(self) -> bool:
-        """Whether anything is not as it was."""
+        """True if anything differs from the copy."""
         for thing, (_, get), then in self.objects:
             if get(thing) != then:
                 return True

@@ -1,9 +1,9 @@
-"""Which refusal it is: what the spec forbids must be refused for a reason that is a false guard's.
+"""Compares refusals: a forbidden step is refused for the reason of a false guard.
 
-Clients react to the name of an error, so the spec names one for each guard, in `[refusals]` of the
-module's `verdicts.toml`. Where several guards are false any of them may speak: machines check in
-an order of their own. A refusal of the binding itself must have its reason in the spec as well, so
-that no binding refuses what is for the machines to refuse.
+Clients react to an error's name, so the spec names one for each guard, in `[refusals]` of the
+module's `verdicts.toml`. If several guards are false, any of them may be the reason: machines check
+in an order of their own. A binding's own refusal needs a reason in the spec as well, so that no
+binding refuses a step in the machines' place.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ class Refusals:
     compared: int = field(default=0, init=False)
     """How many refused attempts had a name to compare."""
     _right: set[tuple[int, int, type[Refusal]]] = field(init=False)
-    """Labels, sets of false guards, and with what the spec refuses a label where they are false."""
+    """Labels, sets of false guards, and the refusal that the spec names for them."""
 
     def __attrs_post_init__(self) -> None:
         self._right = set()
@@ -41,7 +41,7 @@ class Refusals:
         return exhaustive(self.machines, self.compare)
 
     def compare(self, state: int, label: int, refusal: Refusal) -> Discrepancy | None:
-        """Whether what is refused here is refused for another reason than the spec's."""
+        """Reports a refusal whose reason is not the spec's."""
         number = self.guards.rows[state][label]
         asked = label, number, refusal.__class__
         if asked in self._right:
@@ -78,7 +78,7 @@ class Refusals:
 
 
 def refusals_of(scope: Scope) -> Refusals:
-    """What is to be compared in a scope. Raises `InputError` if TLC cannot evaluate its guards."""
+    """The refusals to compare in a scope. Raises `InputError` if TLC cannot evaluate its guards."""
     module = scope.binding.module
     names = load(module, SpecTree()).refusals
     return Refusals(Machines(scope, METHOD), load_false_guards(module, scope.cfg), names)

@@ -1,4 +1,4 @@
-"""What each method found in a scope, and how much of the scope it reached."""
+"""The findings of each method in a scope, and the part of the scope that it reached."""
 
 import time
 from collections import Counter
@@ -25,7 +25,7 @@ SMALL_ON_DISK = 10_000
 
 @frozen
 class Budget:
-    """How long the methods that have no end of their own go on."""
+    """The limits of methods that have no end of their own."""
 
     seed: int = 1
     stroll_steps: int = 20_000
@@ -36,7 +36,7 @@ class Budget:
 
 @define
 class Found:
-    """What one method did in one scope."""
+    """The findings of one method in one scope."""
 
     method: str
     reached: Counter[int] = field(factory=Counter[int])
@@ -108,14 +108,14 @@ Tick = Callable[[str, int, int], None]
 
 
 def _silent(method: str, done: int, total: int) -> None:
-    """Nobody watches."""
+    """A callback that does nothing."""
 
 
 def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
-    """Hold the machines against a scope by every method that its size allows.
+    """Compare the machines with a scope by every method that its size allows.
 
-    A method that finds a difference ends there; the others are asked all the same, as one may tell
-    a shorter story. `tick` is told the method, how far it is, and how far it will go.
+    A method that finds a difference ends there. The others still run, because one may find a
+    shorter story. `tick` receives the method, its progress, and its goal.
     """
     report = Report.of(scope)
     methods = [_exhaustively, _strolling]
@@ -194,7 +194,7 @@ def _from_run(method: str, run: Run, first: Discrepancy | None) -> Found:
 def _first(
     results: Iterator[Discrepancy | None], tick: Callable[[int], None]
 ) -> tuple[int, Discrepancy | None]:
-    """How many results there were, and the first difference among them, which is the last one."""
+    """The number of results, and the first difference among them, which is the last result."""
     number = 0
     for number, result in enumerate(results):
         if result:

@@ -11,7 +11,7 @@ from properties.tla.specs import Config
 
 @frozen(eq=False)
 class Scope:
-    """Everything that a check of one configuration stands on."""
+    """Everything that a check of one configuration needs."""
 
     binding: type[Binding]
     cfg: str

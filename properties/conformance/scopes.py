@@ -1,4 +1,4 @@
-"""Which machines are held against which configurations: `[scopes]` of each `verdicts.toml`."""
+"""The scopes of conformance: machines and configurations from each `verdicts.toml`'s `[scopes]`."""
 
 from collections.abc import Iterable
 
@@ -28,7 +28,7 @@ def scopes(
 
 
 def _of(table: Table, full: bool) -> list[str]:
-    """Where mutants are asked, there must be no difference without one."""
+    """A table's scopes, with those for mutants: without a mutant they must conform."""
     named = dict.fromkeys((*table.scopes.conform, *table.scopes.mutants))
     return [cfg for cfg in named if full or not table.row(cfg).full]
 

@@ -1,8 +1,8 @@
 """Hypothesis walks the machines, with the graph as its oracle.
 
-One rule. Before each step every label is tried and taken back, so that the whole set of enabled
-steps is compared and not only the one that happens to be drawn. What fails shrinks, and prints as a
-story in the spec's words.
+There is one rule. Before each step every label is tried and undone, so that the whole set of
+enabled steps is compared, not only the drawn one. A failure shrinks, and prints as a story in the
+spec's words.
 """
 
 from collections.abc import Set
@@ -35,7 +35,7 @@ class Differs(AssertionError):
 
 @frozen
 class Choice:
-    """What Hypothesis draws: a label and, if the spec allows it, where it leads."""
+    """Hypothesis's draw: a label and, if the spec allows it, its successor."""
 
     label: int
     to: int
@@ -48,8 +48,8 @@ class Choice:
 def machine(scope: Scope, known: Set[Edge], taken: set[Edge]) -> type[RuleBasedStateMachine]:
     """A machine that prefers edges that are not `known`, and adds those that it takes to `taken`.
 
-    `known` must stay as it is while Hypothesis runs: if what can be drawn depended on what was
-    drawn before, nothing would replay.
+    `known` must not change while Hypothesis runs: if the possible draws depended on earlier ones,
+    nothing would replay.
     """
     machines = Machines(scope, "Hypothesis")
     actions, out = scope.graph.actions, scope.graph.out

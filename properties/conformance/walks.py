@@ -1,8 +1,8 @@
-"""Real paths: the machines walk through the graph from the initial state and are never reloaded.
+"""Walks: the machines go through the graph from the initial state and are never reloaded.
 
-What the exhaustive check cannot see shows here: state that the spec does not have (a cache of
-epochs), and objects that two machines came to share on the way. `tour` takes every edge of a small
-graph by such a path, `stroll` as many as it is given time for.
+They find errors that the exhaustive check cannot see. Examples are state that the spec does not
+have (a cache of epochs), and objects that two machines came to share. `tour` takes every edge of a
+small graph by such a path, `stroll` as many as its time allows.
 """
 
 from collections import Counter, deque
@@ -16,11 +16,11 @@ from properties.conformance.machines import Machines
 from properties.conformance.memory import Memory
 from properties.conformance.scope import Scope
 
-#: How many states the tour looks at to find an edge that is still missing, before it starts again.
+#: The most states that the tour searches for a missing edge before it starts again.
 HORIZON = 64
-#: How long a stroll goes on before it starts again.
+#: The length of a stroll before it starts again.
 STROLL = 60
-#: How often a stroll tries what the spec forbids.
+#: The share of a stroll's attempts at forbidden steps.
 FORBIDDEN = 0.25
 
 
@@ -49,9 +49,10 @@ class Run:
         self.tried = []
 
     def step(self, label: int, target: int | None = None) -> Discrepancy | None:
-        """Try a label. What the spec allows must be done, what it forbids refused.
+        """Try a label. A step that the spec allows must be done; one that it forbids must be
+        refused.
 
-        Where an action chooses, `target` says which of its outcomes to take.
+        If an action chooses, `target` selects one of its outcomes.
         """
         self.steps += 1
         self.tried.append(label)
@@ -97,7 +98,7 @@ class Run:
         return self._differs(label, code)
 
     def sharing(self) -> Discrepancy | None:
-        """Whether two parts of the machines hold the same mutable object by now."""
+        """Reports two parts of the machines that now hold the same mutable object."""
         found = self.machines.sharing(self.state, Memory.of(self.machines.system))
         return found and self.on_this_path(found)
 
@@ -118,7 +119,7 @@ class Run:
 
 
 def stroll(run: Run, random: Random, steps: int) -> Iterator[Discrepancy | None]:
-    """A random walk: mostly what the spec allows, and by preference what was not taken yet."""
+    """A random walk: mostly steps that the spec allows, with a preference for new ones."""
     graph = run.scope.graph
     labels = range(len(graph.actions))
     for _ in range(steps):

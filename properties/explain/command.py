@@ -25,7 +25,7 @@ from properties.tla.tlc import HEAP_MB
 from properties.tla.verdicts import Verdict
 from refimpl.outputs import json_option, write_json
 
-#: So many configurations are named to whoever asks for another one.
+#: The number of configurations that the message names if the requested one does not exist.
 FEW = 6
 
 
@@ -66,7 +66,7 @@ def explain(
 
 
 def _to_tell(found: Sequence[Found], cfg: str | None) -> tuple[Found, Verdict] | None:
-    """Whose counterexample is told; a configuration that breaks nothing is the user's mistake."""
+    """The counterexample to show. A configuration that breaks nothing is the user's mistake."""
     module, _, short = (cfg or "").rpartition("/")
     asked = [one for one in found if module in ("", one.module)]
     pairs = [(one, row) for one in asked if (row := one.broken_in(short or None)) is not None]
@@ -76,7 +76,7 @@ def _to_tell(found: Sequence[Found], cfg: str | None) -> tuple[Found, Verdict] |
 
 
 def _nearest(found: Sequence[Found], cfg: str) -> str:
-    """The configurations that break a property: all where they are few, else those named alike."""
+    """The configurations that break a property: all of a few, else those with similar names."""
     names = [f"{one.module}/{row.cfg}" for one in found for row in one.break_it]
     if len(names) <= FEW:
         return f"it is in: {', '.join(names) or 'none'}"
@@ -168,7 +168,7 @@ def _rules(found: Found, tree: SpecTree) -> Iterator[str]:
 
 
 def _kafka_of(rule: str, module: str) -> Sequence[KafkaRule]:
-    """What the rule is in Kafka."""
+    """The rule's rows in Kafka."""
     short = rule.rpartition(".")[2]
     return [row for row in kafka_rules(module) if re.match(rf"`{short}`", row.rule)]
 

@@ -10,7 +10,7 @@ from properties.tla.specs import Config
 from properties.tla.twins import promises
 from properties.tla.verdicts import Kind, Table, Verdict, load
 
-#: So many names are told to whoever asks for one that there is not, or that means too many.
+#: The number of names that the message lists for an unknown or ambiguous name.
 FEW = 6
 
 
@@ -30,7 +30,7 @@ class Found:
         return self.table.module
 
     def broken_in(self, cfg: str | None) -> Verdict | None:
-        """The row whose counterexample is told: the one asked for, else the shortest."""
+        """The row of the shown counterexample: the requested one, else the shortest."""
         if cfg is None:
             return next(iter(self.break_it), None)
         return next((row for row in self.break_it if row.cfg == cfg), None)

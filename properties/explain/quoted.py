@@ -14,14 +14,14 @@ KAFKA = CHECKOUT / "docs" / "kafka-diff.md"
 
 
 _TYPES = re.compile(r"^ *\\\* @type(?:Alias)?: .*\n", re.MULTILINE)
-"""What only a type checker reads."""
+"""Parts for type checkers only."""
 _LINK = re.compile(r"\[(`[^`]+`)\]\[[\w.]+\]")
 """A symbol of Kafka with its line."""
 
 
 @frozen
 class Quote:
-    """Lines of a file, as they stand there."""
+    """Lines of a file, quoted."""
 
     file: Path
     line: int
@@ -52,7 +52,7 @@ class KafkaRule:
 
 
 def kafka_rules(module: str) -> Sequence[KafkaRule]:
-    """What a module's rules are in Kafka; nothing where the docs are not installed."""
+    """A module's rules in Kafka; none if the docs are not installed."""
     if not KAFKA.is_file():
         return ()
     section = re.search(
@@ -76,7 +76,7 @@ class Promise:
 
 
 def promises() -> Sequence[Promise]:
-    """The promises; none where the docs are not installed."""
+    """The promises; none if the docs are not installed."""
     if not PROMISES.is_file():
         return ()
     rows = tomllib.loads(PROMISES.read_text(encoding="utf-8"))["promise"]

@@ -24,7 +24,7 @@ class Members:
     library: Any
     topic: str
     protocol: str
-    #: What all clients of the run are configured with
+    #: The configuration of all clients of the run
     common: Mapping[str, Any]
     folder: Path
     consumers: list[Any] = field(factory=list[Any])
@@ -43,7 +43,7 @@ class Members:
         self.consumers.append(consumer)
 
     def work(self) -> None:
-        """Each takes what is there for it, processes it, and commits without waiting."""
+        """Each member reads its records, processes them, and commits without waiting."""
         for consumer in self.consumers:
             polled = consumer.consume(AT_ONCE, POLL_SECONDS)
             records = [one for one in polled if one.error() is None]
@@ -54,7 +54,8 @@ class Members:
                 consumer.commit(offsets=offsets, asynchronous=True)
 
     def commit_again(self) -> None:
-        """Each commits where it is: a commit that failed or was lost is not repeated otherwise."""
+        """Each member commits its position; otherwise a failed or lost commit would not be
+        repeated."""
         for consumer in self.consumers:
             if read := self._read(consumer):
                 consumer.commit(offsets=read, asynchronous=True)
@@ -65,12 +66,12 @@ class Members:
         self.join()
 
     def have_read(self) -> dict[int, int]:
-        """Where each partition is read next by whom it is assigned to."""
+        """Each partition's next position, by its assigned member."""
         read = [one for consumer in self.consumers for one in self._read(consumer)]
         return {one.partition: one.offset for one in read}
 
     def have_committed(self, ends: Sequence[int]) -> bool:
-        """Whether the group has committed where the partitions end."""
+        """True if the group has committed every partition's end offset."""
         asked = [self.library.TopicPartition(self.topic, number) for number in range(len(ends))]
         try:
             committed = self.consumers[0].committed(asked, timeout=10)

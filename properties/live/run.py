@@ -42,15 +42,18 @@ SETTINGS = {
 
 @frozen
 class Plan:
-    """What a run is: `safe` writes with acks=all and min.insync.replicas=2, otherwise with acks=1,
-    and whoever is left may lead."""
+    """The plan of a run.
+
+    A `safe` run writes with acks=all and min.insync.replicas=2; another one writes with acks=1, and
+    any remaining replica may lead.
+    """
 
     seed: int
     safe: bool = True
     faults: int = 6
-    #: Whether the producer of a safe run has sequence numbers
+    #: True if the producer of a safe run has sequence numbers
     idempotence: bool = True
-    #: After which a client asks again, and may never learn the offset of what it sent
+    #: The client's time-out; after it, the offset of a sent record may stay unknown
     timeout_ms: int = 1500
 
     @property
@@ -66,14 +69,14 @@ class Plan:
 
 @frozen
 class Recorded:
-    """What a run left behind."""
+    """The results of a run."""
 
     plan: Plan
     acknowledged: int
     failed: int
     faults: Counter[str]
     steps: int
-    #: Of them, what the group's coordinators did
+    #: Those of the group's coordinators
     group_steps: int
     #: Why the group is not recorded to the end, if it is not
     group_ended: str
@@ -81,7 +84,7 @@ class Recorded:
 
 @define(eq=False)
 class Running:
-    """A cluster, its clients, and what was done to it."""
+    """A cluster, its clients, and the faults so far."""
 
     plan: Plan
     cluster: Any
@@ -91,13 +94,13 @@ class Running:
     rng: Random
     faults: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     counts: Counter[str] = field(factory=Counter[str])
-    #: How many records, by partition
+    #: The number of records by partition
     acknowledged: Counter[int] = field(factory=Counter[int])
     failed: int = 0
     sent: int = 0
 
     def write(self, count: int) -> None:
-        """Send so many times 4 records, and read a little; nobody waits for acknowledgements."""
+        """Write 4 records so many times, and read a little; do not wait for acknowledgements."""
         for _ in range(RECORDS * count):
             self.sent += 1
             partition = self.rng.randrange(PARTITIONS)
@@ -108,7 +111,8 @@ class Running:
         self.read()
 
     def settle(self) -> None:
-        """Nothing is wrong any more: all acknowledged, everybody in sync, and all is committed."""
+        """After all faults: every record is acknowledged, all replicas are in sync, all is
+        committed."""
         self.cluster.heal()
         for broker in BROKERS:
             if not self.cluster.hosts[broker].up:
@@ -128,7 +132,7 @@ class Running:
             self.writer.poll(0.01)
 
     def read(self) -> None:
-        """Take what is there for the consumer."""
+        """Read the records that are there for the consumer."""
         self.reader.consume(500, 0.01)
         self.members.work()
 
@@ -233,7 +237,7 @@ def cut_follower(run: Running) -> None:
 
 
 def cut_leader(run: Running) -> None:
-    """The leader is cut off from everybody but its clients, and another one is elected."""
+    """Cut the leader off from everything but its clients; another one is elected."""
     leader = run.leader()
     run.happens("cut", leader)
     run.cluster.cut(leader, "all")
@@ -292,7 +296,7 @@ def elect_preferred(run: Running) -> None:
 
 
 def lose_acknowledgements(run: Running) -> None:
-    """Records are written and the producer is not told."""
+    """Records are written, and their acknowledgements are lost."""
     run.happens("lose acknowledgements of", 0)
     run.cluster.drop_response("Produce", count=2)
     run.write(15)
@@ -334,7 +338,7 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
         run.settle()
         chosen = rng.sample(FAULTS, min(plan.faults, len(FAULTS)))
         if not plan.safe:
-            chosen[0] = cut_then_kill  # which always loses something
+            chosen[0] = cut_then_kill  # which always loses records
         for fault in chosen:
             fault(run)
             run.settle()
@@ -353,8 +357,10 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
 
 
 def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any, Members]:
-    """A producer, a consumer and a group without members, all of librdkafka and recorded; they ask
-    often who leads now."""
+    """A recorded producer and consumer, and a group without members, all of librdkafka.
+
+    They refresh their metadata often.
+    """
     client: Any = import_module("confluent_kafka")
     common = {"bootstrap.servers": bootstrap, "log_level": 0, "retry.backoff.ms": 10}
     common |= {"topic.metadata.refresh.interval.ms": 50, "reconnect.backoff.ms": 10}

@@ -1,7 +1,7 @@
-"""AlterPartition: a leader's requests for another ISR, and the controller that answers them.
+"""AlterPartition: a leader's requests to change the ISR, and the controller that answers them.
 
-The binding keeps every request and every answer, and may bring each again at any later step. A
-follower that restarts is told its old epoch again at once: the spec gives it no time in between.
+The binding keeps every request and every answer, and may deliver each again at any later step. A
+restarted follower receives its old epoch at once, because the spec has no time between.
 """
 
 # Parameters are named as in the spec, where a leader is `l`.
@@ -35,7 +35,7 @@ NO_REQUEST = AlterPartitionRequest(0, 0, 0, 0, ())
 
 
 class AlterPartition(Replicated):
-    """Replicas 1..N and the controller, and whatever they ever said about the ISR."""
+    """Replicas 1..N and the controller, and all messages they ever sent about the ISR."""
 
     module = "AlterPartition"
     knobs: ClassVar = {
@@ -110,7 +110,7 @@ class AlterPartition(Replicated):
         self.replicas[l - 1].take_isr_answer(*self.answers[answers[choice]])
 
     def forget(self, l: int) -> None:
-        raise Environment  # nobody forgets what may still be accepted
+        raise Environment  # a message that may still be accepted is never forgotten
 
     def told(self, r: int) -> None:
         self.replicas[r - 1].told(self.state.decision)
@@ -207,14 +207,14 @@ class AlterPartition(Replicated):
 
 
 def _leaders(state: Mapping[str, Value], ids: tuple[int, ...]) -> dict[int, int]:
-    """By leader epoch, as far as replicas tell: where there are two, one of them leads."""
+    """The leader of each epoch, by the replicas' own state; of two replicas, one leads."""
     if len(ids) != 2:
         return {}
     return {state["epoch"][r - 1]: r if state["isr"][r - 1] else 3 - r for r in ids}
 
 
 def _known(numbers: tuple[int, ...]) -> dict[int, int]:
-    """Numbers by replica, of those that were heard."""
+    """Numbers by replica, for the replicas with a known one."""
     return {r: number for r, number in enumerate(numbers, start=1) if number >= 0}
 
 

@@ -1,7 +1,7 @@
 """ClassicGroup: one group at its coordinator, and the consumers that are its members.
 
-Members are the ids "1" to "M". A request and what it is answered at once are one step; answers
-that the coordinator gives later reach their clients in the step in which they are given.
+Members are the ids "1" to "M". A request and its immediate answer are one step. A later answer of
+the coordinator reaches its client in the step that gives it.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -44,11 +44,13 @@ class ClassicMembers(Binding):
         self.given: frozenset[int] = frozenset()  # ids that were ever given out
         self.consumers = tuple([ClassicConsumer(self.cooperative) for _ in self.ids])
 
-    # What comes of an operation
+    # Results of an operation
 
     def _take(self, step: Step) -> None:
-        """The group goes on, and clients hear what they are answered. A token is its client's id,
-        negative for a sync."""
+        """The group advances, and clients receive their answers.
+
+        A token is its client's id, negative for a sync.
+        """
         self.group = step.group
         for token, response in step.answers:
             match response:
@@ -171,7 +173,7 @@ class ClassicMembers(Binding):
         return operations.sync(self.group, request)
 
     def _claimants(self) -> list[tuple[int, ClassicConsumer]]:
-        """The members of whom the leader has heard what they own: they have joined."""
+        """The members whose owned partitions the leader has received: they have joined."""
         there = self.group.members
         return [
             (n, self._consumer(n))
@@ -182,7 +184,7 @@ class ClassicMembers(Binding):
         ]
 
     def _claims(self, consumer: ClassicConsumer) -> frozenset[Hashable]:
-        """What a leader takes for a member's, by what that one knows."""
+        """The partitions that a leader takes for a member's, as far as that member knows."""
         return consumer.owned
 
     # Members go, and time passes
@@ -190,7 +192,7 @@ class ClassicMembers(Binding):
     def leave(self, m: int) -> None:
         id, instance = str(m), self._instance(m)
         if id not in self.group.pending:
-            self.group.member(id, instance)  # what it would be refused with
+            self.group.member(id, instance)  # the error that refuses it
         self._consumer(m).leave()
         self._take(operations.leave(self.group, 0, [(id, instance)]))
 
@@ -296,7 +298,7 @@ def _phase(c: ClassicMembers, m: int) -> str:
 
 
 def _assignment(c: ClassicMembers) -> tuple[int, ...]:
-    """Whose each partition is, while the group is stable; before, nobody is told anything."""
+    """Each partition's owner while the group is stable. Before that no member has an assignment."""
     stable = c.group.state == "Stable"
     there = [(int(id), one.assignment) for id, one in c.group.members.items()] if stable else []
     return tuple([next((m for m, given in there if p in given), 0) for p in c.partitions])

@@ -1,7 +1,7 @@
-"""ClassicRejoin: a cooperative group, and who in it has to join again.
+"""ClassicRejoin: a cooperative group, and its members that must join again.
 
-All other steps are ClassicGroup's. What a client is told decides what it owes, and its leader goes
-by what it said that it owns, though it may have given that up since.
+All other steps are ClassicGroup's. A client's answer decides if it must rejoin. Its leader relies
+on the partitions that the client claimed, which it may have revoked since.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from refimpl.machines.classic_consumer import ClassicConsumer
 
 
 class ClassicRejoin(ClassicMembers):
-    """A coordinator's group and cooperative consumers, and who of them must join again."""
+    """A coordinator's group and cooperative consumers, with the members that must join again."""
 
     module = "ClassicRejoin"
     knobs: ClassVar = {"Dropped": "none", "Rejoins": "all"}
@@ -36,7 +36,7 @@ class ClassicRejoin(ClassicMembers):
     def join(self, m: int, news: bool) -> None:
         before = self.group
         super().join(m, news)
-        if self.group != before:  # otherwise it was told its generation again
+        if self.group != before:  # otherwise it received its generation again
             self.must -= {m}
 
     def join_again(self, m: int) -> None:
@@ -64,7 +64,7 @@ class ClassicRejoin(ClassicMembers):
 
 
 def _there(c: ClassicRejoin, m: int) -> bool:
-    """Whether it is a member; what others owe is nobody's concern."""
+    """True if it is a member. Former members have no obligations."""
     return str(m) in c.group.members
 
 

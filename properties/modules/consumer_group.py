@@ -1,7 +1,7 @@
 """ConsumerGroup: a group's coordinator and its clients, with heartbeats whose answers are lost.
 
-One topic, which everybody subscribes to. A target is computed where the spec says, by an assignor
-that answers what the spec chose; the binding lets no time pass.
+There is one topic, and every member subscribes to it. A target is computed in the spec's step, by
+an assignor that returns the spec's choice; the binding lets no time pass.
 """
 
 from collections.abc import Mapping
@@ -113,7 +113,7 @@ class ConsumerGroup(Binding):
         }
 
     def _request(self, m: int, epoch: int, owned: frozenset[Partition] | None) -> Heartbeat:
-        """A full request, or if what is owned is not said, one that says nothing else either."""
+        """A full request or, if the owned partitions are omitted, one without anything else."""
         name, instance = self._name(m), self._instance(m)
         if owned is None:
             return Heartbeat(member_id=name, epoch=epoch, instance_id=instance)
@@ -127,8 +127,11 @@ class ConsumerGroup(Binding):
         )
 
     def _heartbeat(self, m: int) -> Decision:
-        """Who missed an answer says everything; who has not done what it was told, that it may own
-        anything."""
+        """Send a heartbeat.
+
+        A member that missed an answer reports everything. A member that has not yet revoked its
+        partitions reports that it may own any of them.
+        """
         client, here = self.clients[m - 1], self._known(m)
         owned = client.reported
         missed = here is None or (here.epoch, here.assigned.keys()) != (client.epoch, client.told)

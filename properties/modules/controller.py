@@ -1,8 +1,8 @@
 """Controller: brokers that are elected controller, over a store with ZooKeeper's contract.
 
-The binding is the store: it applies what the machines ask for under their own conditions, ends
-sessions, fires watches and loses answers. Writes of the controller are of one node, the state of
-one partition; what was ever sent to brokers may come again.
+The binding is the store. It applies the machines' requests under their own conditions, ends
+sessions, fires watches and loses answers. The controller writes one node, the state of one
+partition. Every message to brokers may come again.
 """
 
 # Parameters are named as in the spec.
@@ -30,7 +30,7 @@ NOBODY = Rec.of(broker=0, session=0)
 
 
 class Controller(Binding):
-    """Brokers 1..N, the store, and one broker more that hears from controllers."""
+    """Brokers 1..N, the store, and one further broker that receives the controllers' metadata."""
 
     module = "Controller"
     knobs: ClassVar = {
@@ -155,7 +155,7 @@ class Controller(Binding):
     def raise_epoch(self, b: int) -> None:
         raise Environment  # the two writes are one
 
-    # What a controller does, or believes to
+    # A controller's actions, also of a deposed one
 
     def _controllership(self, b: int) -> Controllership:
         held = self._connected(b).controllership

@@ -1,7 +1,7 @@
-"""The descriptor of one TLA+ module: what is particular to it, for machinery that knows no module.
+"""The descriptor of one TLA+ module: its particular parts, for code that knows no module.
 
-Conformance, mutants and tests find everything through it. Which configurations they are run on, and
-what is expected of them, stands beside the spec, in the module's `verdicts.toml`.
+Conformance, mutants and tests find everything through it. The module's `verdicts.toml`, beside the
+spec, has its configurations and their expected results.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from properties.tla.verdicts import Table, load
 
 @frozen
 class Module:
-    """One TLA+ module and what stands for it in Python."""
+    """One TLA+ module and its counterparts in Python."""
 
     binding: type[Binding]
     """The machines put together: its methods are the actions, its `projection` the variables."""

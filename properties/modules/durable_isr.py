@@ -1,8 +1,8 @@
-"""DurableIsr: the controller's rules for who may lead, brokers that crash, and their logs.
+"""DurableIsr: the controller's rules for elections, brokers that crash, and their logs.
 
-The spec leaves out how news travels: whoever leads knows at once what the controller decided, what
-its followers have, and what was acknowledged. So the binding tells every decision to all who run,
-and asks the leader as it would be had it heard from everybody (`_informed`).
+The spec has no messages. A leader knows at once the controller's decisions, its followers' logs,
+and the acknowledged records. So the binding delivers every decision to all running brokers, and
+asks the leader as if it had received every fetch (`_informed`).
 """
 
 # Parameters are named as in the spec, where a leader is `l`.
@@ -63,19 +63,18 @@ class DurableIsr(Binding):
         return Replica(id, min_isr=self.min_isr)
 
     def _tell(self, brokers: tuple[int, ...]) -> None:
-        """What the controller decided reaches those who run at once."""
+        """The controller's decision reaches the running brokers at once."""
         for r in brokers:
             if r in self.state.brokers.alive:
-                with suppress(Refusal):  # no news, or that nobody leads
+                with suppress(Refusal):  # nothing new, or no leader
                     self.replicas[r - 1].told(self.state.decision)
 
     @contextmanager
     def _informed(self, l: int, ends: Mapping[int, int]) -> Generator[Replica]:
-        """The leader, as long as the block lasts, as if it had led for ever and heard of these
-        ends: the very object, so that whatever else it keeps is there as well.
+        """The leader, within the block, as if it had always led and had received these ends.
 
-        Led for ever, because the start of its epoch stands in for what may have been acknowledged
-        before it, and here it knows that.
+        It is the same object, with all its other state. The start of its epoch represents records
+        that may have been acknowledged earlier; here it knows them.
         """
         leader = self.replicas[l - 1]
         kept = leader.high_watermark, leader.epoch, leader.ends, leader.newest
@@ -87,7 +86,7 @@ class DurableIsr(Binding):
             leader.high_watermark, leader.epoch, leader.ends, leader.newest = kept
 
     def _common(self, f: int, l: int) -> int:
-        """How much of f's log, from its start, is in the leader's too."""
+        """The length of the common prefix of f's and the leader's logs."""
         mine, theirs = self.replicas[f - 1].log, self.replicas[l - 1].log
         same = 0
         for a, b in zip(mine.records, theirs.records, strict=False):
@@ -105,7 +104,8 @@ class DurableIsr(Binding):
         self.written += 1
 
     def acknowledge(self, l: int) -> None:
-        """One record at a time, as producers are told; the high watermark may be further on."""
+        """Acknowledge one record at a time, as a producer sees it; the high watermark may be
+        further on."""
         followers = self.replicas[l - 1].isr - {l}
         with self._informed(l, {f: self._common(f, l) for f in followers}) as leader:
             leader.advance_high_watermark()
@@ -141,7 +141,7 @@ class DurableIsr(Binding):
             leader.seen = seen
         request = evolve(request, leader_epoch=leader.epoch)
         self.state.check(request)
-        leader.answer_fetch(follower.fetch_request(), 0)  # now it has really heard from it
+        leader.answer_fetch(follower.fetch_request(), 0)  # now it has received its fetch
         self._alter_partition(l, request)
 
     def _alter_partition(self, l: int, request: AlterPartitionRequest) -> None:

@@ -1,8 +1,8 @@
-"""GroupLog: the group coordinator of one partition, its log, and what becomes of both.
+"""GroupLog: the group coordinator of one partition, and its log.
 
-The coordinator is the broker's own, with the logic of one type of groups that writes what it is
-told to: members hold partitions in the spec, and here groups have committed offsets. The log is a
-list, of which a cleaner has removed some records.
+The coordinator is the broker's own. Its logic, for one type of groups, writes the requested
+records. Members hold partitions in the spec; here groups have committed offsets. The log is a list,
+from which a cleaner has removed some records.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class AppendRefused(Refusal):
 
 @cache
 def name(key: int) -> TopicPartition:
-    """The partition whose offset a key of the spec stands for."""
+    """The partition whose offset represents a key of the spec."""
     return TopicPartition(TOPIC, key)
 
 
@@ -91,7 +91,7 @@ class ListedLog:
 
 @frozen
 class WritesTombstones:
-    """The logic of a type of groups: who leaves has its offset forgotten, a heartbeat asks."""
+    """The logic of a type of groups: a leave deletes the group's offset, a heartbeat reads it."""
 
     group_type: str = "none"
     timers: Mapping[str, Any] = {}
@@ -141,7 +141,8 @@ class GroupLog(Binding):
         return coordinator_of(0, self.log, store, CONFIG)
 
     def _take(self, outputs: Sequence[Output]) -> None:
-        """Whoever is answered, and not refused, is told of all that its answer rests on."""
+        """A client that receives an answer, and no refusal, relies on everything that the answer
+        rests on."""
         for output in outputs:
             if isinstance(output, Answer):
                 rested = self.rests_on.pop(output.token)
@@ -165,7 +166,7 @@ class GroupLog(Binding):
         return tuple([0 if one is None else one.offset for one in found])
 
     def _request(self, k: int, v: int) -> Any:
-        """What writes this record; a partition is given away only when nobody holds it."""
+        """The request that writes this record. A partition is assigned only if it has no owner."""
         self._must_be_active()
         if len(self.log.records) >= self.max_log:
             raise Bound
@@ -251,8 +252,11 @@ class GroupLog(Binding):
             raise Environment
 
     def load(self, state: Mapping[str, Value]) -> None:
-        """The coordinator as it is where the spec stands: what is above the high watermark it has
-        replayed record by record, and has taken the rest over as it is."""
+        """The coordinator in a state of the spec.
+
+        It has replayed the records above the high watermark one by one, and loaded the rest as a
+        whole.
+        """
         high_watermark, records = state["hw"], list(state["log"])
         gone = {at - 1 for at in state["gone"]}
         self.log = ListedLog(records, gone, high_watermark)

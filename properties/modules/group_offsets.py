@@ -1,7 +1,7 @@
 """GroupOffsets: the offset of one partition that a classic group commits, keeps and loses.
 
-The broker's own coordinator with its classic groups, on a log of which everything is committed at
-once. Two members, `a` and `b`, stand for all; a tick is a minute.
+The broker's own coordinator and its classic groups run on a log of committed records only. Two
+members, `a` and `b`, represent all; a tick is a minute.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ JOIN = TimerKey("join", GROUP)
 
 @cache
 def answered(error: str) -> type[Refusal]:
-    """The refusal that a client is told by this name."""
+    """The refusal that a client receives under this name."""
     return type(error, (Refusal,), {"kafka_error": error})
 
 
@@ -132,7 +132,7 @@ class GroupOffsets(Binding):
         return str(self.ids)
 
     def _ask(self, request: Any) -> Any:
-        """The answer, None where it waits for others."""
+        """The answer, None if it waits for other requests."""
         self.tokens += 1
         outputs = self.coordinator.handle(self.now, self.tokens, request)
         self._replicated()
@@ -198,7 +198,7 @@ class GroupOffsets(Binding):
         self._joins_are_over()
 
     def _joins_are_over(self) -> None:
-        """Nobody else comes during the initial delay."""
+        """The initial delay ends without further members."""
         while self._group.state == "PreparingRebalance":
             self._due(JOIN)
 
@@ -223,7 +223,7 @@ class GroupOffsets(Binding):
         return self.coordinator.shard.store.offsets.get((GROUP, NAME))
 
     def commit(self, g: int, o: int) -> None:
-        """Member `a` of generation `g`, or nobody in particular."""
+        """Member `a` of generation `g` commits, or a client outside the group."""
         member, generation = (self.members[0] or "gone", g) if g else ("", -1)
         commit = m.CommittedPartition(NAME, o, topic_id=id_of(self.topic))
         request = m.OffsetCommitRequest(GROUP, member, generation, None, [commit])

@@ -1,10 +1,9 @@
-"""Replicas whose log is Kafka's files, and whose restarts are what recovery makes of them.
+"""Replicas whose log is Kafka's files, and whose restarts are the storage's recovery.
 
-A binding that is put on disk is the same binding. Only its replicas differ: they write batches, and
-`restart(checkpoint, kept)` is a crash after which the disk has the first `kept` batches, half of
-the next one and a replication-offset-checkpoint that says `checkpoint`. Where the log ends then,
-what its epochs are and where the high watermark stands is for the storage to say, not for the
-machine: the conformance check compares it with the spec.
+A binding on disk is the same binding with other replicas, which write batches. `restart(checkpoint,
+kept)` is a crash. The disk then has the first `kept` batches, half of the next one, and a
+replication-offset-checkpoint of `checkpoint`. The storage, not the machine, decides the log's end,
+its epochs and its high watermark; the conformance check compares them with the spec.
 """
 
 from ast import literal_eval
@@ -28,7 +27,7 @@ from refimpl.storage.replica.memory_records import opened_by
 PARTITION = "orders", 0
 CONFIG = LogConfig()
 NOW_MS = 0
-#: How many bytes each value takes, so that all batches have one size and a limit counts records.
+#: The bytes of each value, so that all batches have one size and a limit counts records.
 WIDTH = 16
 
 
@@ -80,7 +79,7 @@ class LogOnDisk(PartitionReplicaLog):
         return super().append(epoch, batch_of(batch), origin, transaction_version)
 
     def truncate_to(self, end: int) -> None:
-        """Cut the log; in a crash, lose what is behind `end`, and recover."""
+        """Truncate the log; in a crash, lose the bytes after `end`, and recover."""
         if self.crashing:
             self._recover(end)
         else:
@@ -94,7 +93,7 @@ class LogOnDisk(PartitionReplicaLog):
     def _recover(self, kept: int) -> None:
         """Start again on a disk that has the first `kept` batches, and half of the next one.
 
-        What was flushed is lost only with the disk: then its recovery point is none.
+        Flushed bytes are lost only with the disk; then there is no recovery point.
         """
         content = self.disk.files[f"{folder_name(PARTITION)}/{0:020d}{LOG}"]
         if kept < self.log.local.recovery_point:
@@ -106,7 +105,7 @@ class LogOnDisk(PartitionReplicaLog):
 
     @property
     def recovered(self) -> PartitionLog:
-        """What recovery found."""
+        """The recovered log."""
         return self.log
 
 

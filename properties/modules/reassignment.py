@@ -1,7 +1,7 @@
 """Reassignment: an assignment that moves, and the state of its partition at the controller.
 
-What a broker's log holds is not the machines' here: the binding keeps who has everything that is
-committed, as the spec does, and assumes of the replication what the spec assumes.
+The machines here do not cover a broker's log. As in the spec, the binding keeps the set of replicas
+with every committed record, and assumes the spec's replication.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Reassignment(Binding):
     def commit(self) -> None:
         self._led()
         if self.complete == self.state.isr:
-            raise OtherAction  # nobody can tell
+            raise OtherAction  # unknown
         self.complete = self.state.isr
 
     def catch_up(self, f: int) -> None:
@@ -112,7 +112,7 @@ class Reassignment(Binding):
         self.assignment = moved
 
     def _become(self, assignment: Assignment, r: int) -> None:
-        """r leads; where the leader stays, that is the leader."""
+        """r becomes leader; a leader that stays becomes leader again."""
         replicas = frozenset(assignment.replicas)
         if self.state.leader in replicas and r != self.state.leader:
             raise OtherAction

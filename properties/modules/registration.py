@@ -1,7 +1,7 @@
-"""Registration: the registry of brokers, what their processes say to it, and one partition.
+"""Registration: the registry of brokers, their processes' messages, and one partition.
 
-Any process that ever started may be heard, also after its successor. The binding takes a broker
-that is gone out of the partition, and lets whoever may lead it be elected in a step of its own.
+A message of any process may arrive, even after its successor has started. The binding removes a
+stopped broker from the partition, and elects a possible leader in a step of its own.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class Registration(Binding):
     def register(self, b: int, e: int) -> None:
         self._runs(b, e)
         if e == self.registry.epochs[b]:
-            raise OtherAction  # again, and it is told the same
+            raise OtherAction  # again, with the same answer
         self.registry.register(b, e)
 
     def heartbeat(self, b: int, e: int) -> None:

@@ -1,4 +1,4 @@
-"""What Truncation and AlterPartition share: replicas of one partition that fetch step by step."""
+"""The common part of Truncation and AlterPartition: one partition's replicas, fetching in steps."""
 
 # Parameters are named as in the spec, where a leader is `l`.
 # ruff: noqa: E741
@@ -48,7 +48,7 @@ class Replicated(Binding):
             self.committed = tuple([record.epoch for record in leader.log.records[:new]])
 
     def _agree(self, f: int, l: int) -> bool:
-        """Whether the logs agree, in a fetch of f that l would answer."""
+        """True if the logs agree in a fetch of f that l would answer."""
         follower, leader = self.replicas[f - 1], self.replicas[l - 1]
         if follower.leader != l:
             raise OtherAction

@@ -82,8 +82,10 @@ class Truncation(Replicated):
         self._alter_partition(leader, leader.expand_isr(f))
 
     def _alter_partition(self, leader: Replica, request: AlterPartitionRequest) -> None:
-        """The leader asks, the controller agrees, and the leader learns it, in one step: what lies
-        between is for AlterPartition to tell. A request that is refused is no step."""
+        """The leader asks, the controller agrees, and the leader receives the answer, in one step.
+
+        AlterPartition specifies the steps between. A refused request is no step.
+        """
         leader.take_isr_answer(request, self.state.alter_partition(request))
         self._record()
 
@@ -125,10 +127,10 @@ class Truncation(Replicated):
         self.replicas[l - 1].answer_fetch(requests[choice], self.max_fetch)
         self.late.remove(requests[choice])
 
-    # Being told
+    # Metadata received
 
     def _left_behind(self, replica: Replica) -> set[FetchRequest]:
-        """What a follower asked for last may still reach its leader after it has moved on."""
+        """A follower's last request may reach its leader after the follower has moved on."""
         if not self.late_fetches or not replica.up or replica.leads:
             return set()
         return {replica.next_fetch()}
@@ -172,7 +174,7 @@ class Truncation(Replicated):
         self._record()
 
     def fence(self, b: int, r: int) -> None:
-        """The broker is heard of again at once: the spec knows no sessions."""
+        """The broker registers again at once, because the spec has no sessions."""
         if b == self.state.leader and r in self.state.isr - {b}:
             self._new_epoch()
         if not self.state.fence(b, r):
@@ -254,8 +256,10 @@ class Truncation(Replicated):
 
 @cache
 def _decisions(made: tuple[Rec, ...]) -> Mapping[int, LeaderAndIsr]:
-    """The spec has no partition epochs; one that grows by two with the leader epoch fits, and is
-    one less at a leader that has not heard of the ISR that is in force."""
+    """A partition epoch, which the spec does not have.
+
+    It grows by two with the leader epoch, and is one less at a leader without the current ISR.
+    """
     return {
         e: LeaderAndIsr(e, one["leader"] or None, one["isr"], 2 * e)
         for e, one in enumerate(made, start=1)
@@ -277,7 +281,7 @@ def _response(a: Rec) -> FetchResponse:
 
 
 def _answer(to: int, answer: FetchResponse) -> Rec:
-    """What an answer says, in the spec's words, where an epoch without an end is 0."""
+    """An answer's content in the spec's words, with 0 for an epoch without an end."""
     leaves = answer.diverging
     return Rec.of(
         to=to,

@@ -87,7 +87,7 @@ class Runners:
 
     suite: Suite | None = None
     simulated: Mapping[str, Collection[str]] = field(factory=dict[str, Collection[str]])
-    """What each gate of the simulator calls."""
+    """The functions that each gate of the simulator calls."""
 
     @classmethod
     def seen(cls, suite: Suite, todo: Sequence[Job]) -> "Runners":
@@ -103,14 +103,14 @@ class Runners:
         return self.suite.of(function, TESTS[_package(function)])
 
     def gate(self, tests: Sequence[str]) -> Gate:
-        """Asks these tests, whatever the module."""
+        """A gate of these tests, for every module."""
         suite = self.suite
         assert suite is not None
         return lambda _: suite.fails(tests)
 
 
 def _ran_by(name: str) -> Callable[[], Iterator[tuple[str, Iterable[str]]]]:
-    """What the seeds of a gate of the simulator call, all in all."""
+    """The functions that the seeds of a simulator's gate call."""
 
     def seen() -> Iterator[tuple[str, Iterable[str]]]:
         profile = Profile()
@@ -148,7 +148,7 @@ def jobs(wanted: Sequence[str] = ()) -> list[Job]:
 
 
 def _may_have(module: str, wanted: Sequence[str]) -> bool:
-    """Whether a mutant of this module may be wanted; a full name tells that without making any."""
+    """True if a mutant of this module may be wanted; a full name decides it without any mutant."""
     return not wanted or any(
         not one.startswith("refimpl.") or one.startswith(module) or module.startswith(one)
         for one in (name.partition(":")[0] for name in wanted)
@@ -175,7 +175,7 @@ def _package(function: str) -> str:
 
 
 def run(todo: Sequence[Job], at_once: int, runners: Runners | None = None) -> Iterator[Result]:
-    """What became of each; without `runners` no tests are asked, and the simulator of nothing."""
+    """The result of each mutant. Without `runners`, tests and simulator are not asked."""
     for package, of in TESTS.items():
         chosen = [job for job in todo if _package(job.mutant.function) == package]
         if chosen:
@@ -185,7 +185,7 @@ def run(todo: Sequence[Job], at_once: int, runners: Runners | None = None) -> It
 
 
 def _rooms(gates: Iterable[str], tests: Iterable[str]) -> dict[str, tuple[str | Path, ...]]:
-    """What the answers of each gate depend on: itself, and all that it imports."""
+    """The files on which each gate's answers depend: its own, and all that it imports."""
     conformance = (*_sources("properties/conformance", "properties/modules"), "spec")
     simulator = closure([_SIMULATOR])
     known = {**dict.fromkeys(_SIMULATES, simulator), **dict.fromkeys(_CONFORMS, conformance)}
@@ -203,7 +203,7 @@ def _sources(*places: str) -> list[Path]:
 def _cheap_ones_first(
     chosen: Sequence[Job], kept: Kept, at_once: int, runners: Runners
 ) -> Iterator[Result]:
-    """All are asked of the tests, which need no graphs; who is left is asked of the other gates."""
+    """Ask the tests first, which need no graphs; ask the other gates about the survivors."""
     trials = [job.trial(runners) for job in chosen]
     tested = [one for one in trials if "tests" in one.gates]
     left = {one.name: one for one in trials}
@@ -239,13 +239,13 @@ def stale_explanations(known: Iterable[str]) -> list[str]:
 
 @frozen
 class Tally:
-    """How the gates did."""
+    """The gates' totals."""
 
     asked: Counter[str]
     killed: Counter[str]
     cpu_s: Mapping[str, float]
     survivors: tuple[Generated, ...]
-    """Those that no gate found, and nobody explains."""
+    """The mutants that no gate found, without an explanation."""
     files: Mapping[str, tuple[int, int]]
     """Per file how many were killed, and how many live."""
     equivalent: int

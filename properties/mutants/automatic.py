@@ -90,7 +90,7 @@ def _write(tally: Tally, json_file: Path | None) -> None:
 
 
 def _files(tally: Tally, console: Console) -> None:
-    """How each file is held: what was killed, of what is not known to be equivalent."""
+    """The kill rate of each file, without mutants that are known to be equivalent."""
     grid = Grid("file", "mutants", "killed", "rate", box=SIMPLE)
     for column in grid.columns[1:]:
         column.justify = "right"
@@ -113,7 +113,7 @@ def _gates(tally: Tally, console: Console) -> None:
 
 
 def _judged(tally: Tally, stale: list[str], console: Console) -> bool:
-    """Say which mutants live, by file and line, and what is wrong with the explanations."""
+    """Print the surviving mutants, by file and line, and errors in their explanations."""
 
     def say(line: str) -> None:
         console.print(line, style="red", highlight=False, markup=False, emoji=False, soft_wrap=True)

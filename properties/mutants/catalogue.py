@@ -46,7 +46,7 @@ class Mutant:
     """The TLA+ modules in whose machines it is looked for."""
     kafka: str = ""
     equivalent: str = ""
-    """Why nothing can tell it from the original, if that is so."""
+    """The reason why it equals the original, if it does."""
     file: Path = field(default=FOLDER, eq=False)
 
 
@@ -54,8 +54,8 @@ class Mutant:
 def catalogue() -> Mapping[str, Mutant]:
     """All mutants by name, in the order of the modules and of the machines that they name.
 
-    Raises `InputError` if a file is not as it should be; whether its edits apply shows in `applied`
-    and, for all of them, in `stale`.
+    Raises `InputError` for a malformed file. `applied` and, for all mutants, `stale` show edits
+    that no longer apply.
     """
     machines = dict.fromkeys(one for module in modules().values() for one in module.machines)
     found: dict[str, Mutant] = {}
@@ -109,16 +109,16 @@ def _edit(edit: dict[str, str], where: str) -> Edit:
 
 @cache
 def module_of(machine: str) -> str:
-    """Where a machine's rules are: its file among the machines, or what coordinates groups."""
+    """The file with a machine's rules, among the machines or in the groups' coordinator."""
     names = [f"{package}.{machine}" for package in PACKAGES]
     return next((name for name in names if find_spec(name) is not None), names[0])
 
 
 @contextmanager
 def applied(mutant: Mutant) -> Generator[Mutant]:
-    """The machines with this bug, for as long as the block lasts.
+    """The machines with this bug, within the block.
 
-    Raises `InputError` that names file, mutant and snippet if an edit no longer applies.
+    Raises `InputError` with file, mutant and snippet if an edit no longer applies.
     """
     with patched(_patches(mutant)):
         yield mutant

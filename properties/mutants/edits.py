@@ -1,8 +1,8 @@
-"""Edits of a function's source: one snippet becomes another, or it is an error that says so.
+"""Edits of a function's source: one snippet becomes another, or an error says why not.
 
-A snippet is one expression or some consecutive statements. It is looked for in the syntax tree, so
-layout and comments do not matter, and must occur exactly once. The function stays the same object
-and only its code is another, so whoever holds it, by whatever name, has the edited one.
+A snippet is one expression or some consecutive statements. It is searched in the syntax tree, so
+layout and comments do not matter, and must occur exactly once. The function object stays and gets
+other code, so every reference to it, by any name, is to the edited one.
 """
 
 import ast
@@ -50,7 +50,7 @@ def compiled(function: FunctionType, tree: ast.FunctionDef) -> CodeType:
 
 @contextmanager
 def patched(patches: Mapping[FunctionType, CodeType]) -> Generator[None]:
-    """Other code in these functions, however they are reached, for as long as the block lasts."""
+    """Other code in these functions, for every reference to them, within the block."""
     originals = {function: function.__code__ for function in patches}
     try:
         for function, code in patches.items():
@@ -113,7 +113,7 @@ def _statements(text: str) -> list[ast.stmt]:
 
 
 def _runs(tree: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[tuple[list[ast.stmt], int]]:
-    """Where these statements stand one after the other: in which body, from which index."""
+    """The places of these consecutive statements: the body, and the index of the first."""
     shapes = [ast.dump(one) for one in wanted]
     for body in bodies(tree):
         dumped = [ast.dump(one) for one in body]

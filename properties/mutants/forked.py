@@ -1,9 +1,9 @@
-"""Mutants on trial: gates are asked about each, in a process of its own.
+"""Trials of mutants: gates are asked about each, in its own process.
 
-The process is forked once the graphs are loaded, so a loop without end or a heap without bound
-kills it and nothing else, and counts as found. Answers are kept in the cache, one line each, so
-that an interrupted run goes on where it was; those of each gate are kept for exactly the files that
-it depends on, and any change of those asks this gate anew.
+The process is forked after the graphs are loaded. An endless loop or an unbounded heap kills only
+this process, and counts as found. Answers are kept in the cache, one line each, so an interrupted
+run resumes. Each gate's answers are kept for exactly the files on which it depends; a change of
+those asks this gate anew.
 """
 
 import gc
@@ -53,7 +53,7 @@ class Trial:
 
 @frozen
 class Answer:
-    """What a gate said of one mutant."""
+    """A gate's answer about one mutant."""
 
     found: bool
     cpu_s: float
@@ -61,7 +61,7 @@ class Answer:
 
 @frozen
 class Result:
-    """What became of one mutant: the answers of the gates that were asked, in this order."""
+    """The result of one mutant: the answers of the gates asked, in this order."""
 
     name: str
     answers: Mapping[str, Answer] = field(factory=dict[str, Answer])
@@ -78,7 +78,7 @@ class Result:
 
     @property
     def cpu_s(self) -> float:
-        """What asking has cost."""
+        """The CPU seconds of all answers."""
         return sum(answer.cpu_s for answer in self.answers.values())
 
 
@@ -102,7 +102,7 @@ class Kept:
         )
 
     def read(self) -> dict[str, Result]:
-        """What was seen before, by the mutant's name."""
+        """The earlier results, by the mutant's name."""
         answers: dict[str, dict[str, Answer]] = {}
         for gate, path in self.paths.items():
             for line in path.read_bytes().splitlines() if path.is_file() else ():
@@ -123,11 +123,11 @@ class Kept:
 def run(
     todo: Sequence[Trial], kept: Kept, at_once: int, prepare: Callable[[Trial], object] = id
 ) -> Iterator[Result]:
-    """What became of each, those first that a run on the same files has seen before.
+    """The result of each mutant, with known results of the same files first.
 
-    `prepare` loads what a trial needs, once for all processes, and for the mutants of the same
-    modules at once: their answers are there before it is the next ones' turn. Raises `InputError`
-    if a gate finds something where there is no mutant.
+    `prepare` loads the modules of a trial once for all processes. Mutants of the same modules run
+    together, and their answers come before the next modules' turn. Raises `InputError` if a gate
+    fails without a mutant.
     """
     known = kept.read()
     left: list[tuple[Trial, Result]] = []
@@ -180,12 +180,12 @@ def _prove_the_gates(todo: Iterable[Trial], kept: Kept, at_once: int, folder: Pa
 
 
 def unbroken(names: Sequence[str]) -> str:
-    """What the machines as they are go by among the mutants."""
+    """The name of the unchanged machines among the mutants."""
     return f"no mutant, {', '.join(names) or 'the node'}"
 
 
 def _forked(todo: Sequence[tuple[Trial, Result]], at_once: int, folder: Path) -> Iterator[Result]:
-    gc.freeze()  # what is loaded by now is shared with every process
+    gc.freeze()  # modules loaded by now are shared with every process
     running: dict[int, tuple[Trial, Result, Path]] = {}
     waiting = list(reversed(todo))
     number = 0
@@ -211,7 +211,7 @@ def _forked(todo: Sequence[tuple[Trial, Result]], at_once: int, folder: Path) ->
 
 
 def _ask_and_exit(one: Trial, note: Path) -> None:
-    """In the forked process: note each gate before it is asked, and what it said."""
+    """In the forked process: write down each gate before it is asked, and then its answer."""
     spent = time.process_time()
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(spent) + LIMIT_S, hard))
@@ -233,7 +233,7 @@ def _ask_and_exit(one: Trial, note: Path) -> None:
 
 
 def _result(before: Result, note: Path, cpu_s: float) -> Result:
-    """What a process noted; a gate that said nothing was asked when it ended, and found it so."""
+    """A process's result. A gate without an answer was running when the process ended: found."""
     answers = dict(before.answers)
     for line in note.read_text().splitlines():
         gate, _, said = line.partition("\t")

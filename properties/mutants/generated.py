@@ -19,7 +19,7 @@ from properties.mutants.edits import compiled, function_at, patched, tree_of
 from properties.tla.specs import CHECKOUT
 
 Alternative: TypeAlias = tuple[str, ast.AST]
-"""The kind of a mutation, and what takes a node's place."""
+"""The kind of a mutation, and the replacement of a node."""
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[tuple[str, type[ast.cmpop]], ...]] = {
     ast.Lt: (("boundary", ast.LtE), ("comparison", ast.GtE)),
@@ -50,14 +50,14 @@ class Generated:
     """`package.module:Class.method`."""
     kind: str
     change: str
-    """What becomes what; numbered where a function has the same more than once."""
+    """The old and the new text; numbered if a function has the same more than once."""
     file: str
     line: int
     original: ast.FunctionDef
     number: int
     """Which of the nodes is changed, as `ast.walk` counts them."""
     other: ast.AST
-    """What takes its place."""
+    """The replacement."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class Generated:
 
     @contextmanager
     def applied(self) -> Generator[None]:
-        """The code with this mutation, for as long as the block lasts."""
+        """The code with this mutation, within the block."""
         function = function_at(self.function)
         with patched(
             {function: compiled(function, _replaced(self.original, self.number, self.other))}

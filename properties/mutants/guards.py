@@ -1,10 +1,10 @@
 """The guard mutants of the specs: each guard of each action, dropped in turn.
 
-A guard that can go without anybody noticing is not exercised by any model, or says nothing. So each
-must be missed: a configuration that passes now violates a promise, or what is violated is another
-promise. Where only a count moves that says little; then the machines have to miss it: in some state
-this guard alone forbids a step, so that without it the spec would allow what the machines refuse,
-and conformance would tell. What may go is listed in the module's `verdicts.toml`, with the reason.
+If no check detects a dropped guard, no model exercises it, or it is redundant. So each must be
+detected: a passing configuration now violates a promise, or a failing one violates another promise.
+A changed count alone shows little. Then the machines must detect it. In some state this guard alone
+forbids a step, so the spec without it would allow a step that the machines refuse, and conformance
+fails. The module's `verdicts.toml` lists guards that may go, with the reason.
 """
 
 import re
@@ -27,18 +27,18 @@ from properties.tla.tlc import Tlc
 from properties.tla.tools import digest
 from properties.tla.verdicts import FIGURES, Table, compare, load
 
-#: Of guards that may go, only so many are asked: nothing is expected to tell.
+#: The most configurations asked of a guard that may go: none is expected to detect it.
 FEW = 2
 LIMIT_S = 40.0
 #: The machines' conformance is asked about the first of them: the last ones are large.
 FIRST_ASKED = 8
-#: How an answer begins where nothing tells and some configuration was not checked to its end.
+#: The beginning of an answer without a detector, if a configuration was not checked to its end.
 UNFINISHED = "not finished: "
 
 
 @frozen
 class Guard:
-    """One conjunct of an action, and where in the file it stands."""
+    """One conjunct of an action, and its place in the file."""
 
     module: str
     action: str
@@ -105,7 +105,7 @@ def _numbered(found: Iterable[Guard]) -> Iterator[Guard]:
 
 
 def _named_guards(pieces: set[str], texts: dict[str, str]) -> set[str]:
-    """The operators that stand for several guards: `CanFetch(f, l)`, and those in it."""
+    """The operators that bundle several guards, such as `CanFetch(f, l)`, and those in it."""
     named: set[str] = set()
     for piece in pieces:
         call = re.match(r"(\w+)\([^()]*\)$", piece)
@@ -122,7 +122,7 @@ def blanked(text: str) -> str:
 
 
 def definitions(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Each definition's body before Next; what stands behind it speaks about behaviours."""
+    """Each definition's body before Next; later definitions are about whole behaviours."""
     heads = list(_DEFINITION.finditer(text))
     for head, following in pairwise(heads):
         if head[1] == "Next":
@@ -148,7 +148,7 @@ def acts(text: str, acting: set[str]) -> bool:
 
 
 def conjuncts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where the conjuncts of a body stand: bullets, and what `/\\` joins within a bullet."""
+    r"""The places of a body's conjuncts: bullets, and parts that `/\` joins within a bullet."""
     bullets = [*_bullets(text, start, end)]
     for here, beyond in pairwise([*bullets, end]):
         body_start, body_end = here + 2, _operand_end(text, here + 2, beyond)
@@ -156,7 +156,7 @@ def conjuncts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _bullets(text: str, start: int, end: int) -> Iterator[int]:
-    """Every `/\\` that begins a conjunct; one that stands in no list's column joins operands."""
+    r"""Every `/\` that begins a conjunct; one outside a list's column joins operands."""
     columns: list[int] = []
     for match in _BULLET.finditer(text, start - 2, end):
         at = match.start(1)
@@ -175,8 +175,10 @@ def joined(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _operand_end(text: str, start: int, end: int) -> int:
-    """A bullet ends before the next, without the word or the quantifier that leads to it, and
-    before the other branch of what it stands in."""
+    """The end of a bullet: before the next one, and before the other branch of its parent.
+
+    A word or quantifier that leads to the next bullet is not included.
+    """
     column = start - 2 - (text.rfind("\n", 0, start) + 1)
     branch = _BRANCH.search(text, start, end)
     while branch and len(branch[1]) > column:
@@ -208,10 +210,10 @@ def _joints(text: str, start: int, end: int) -> list[int]:
 
 
 def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
-    """By what the guard is missed: a configuration, and what differs in it.
+    """The detector of the missing guard: a configuration, and its difference.
 
-    Where that is a count, or nothing, by the machines' conformance, or by a promise elsewhere. A
-    configuration that was not checked to its end says nothing: which ones, after `UNFINISHED`.
+    If only a count differs, or nothing, the detector is the machines' conformance, or a promise of
+    another module. An unfinished configuration shows nothing; those are listed after `UNFINISHED`.
     """
     tree = tree or SpecTree()
     unfinished: list[str] = []
@@ -227,14 +229,14 @@ def killer(guard: Guard, tree: SpecTree | None = None) -> str | None:
 
 
 def tells(missed: str | None) -> bool:
-    """Whether something misses the guard."""
+    """True if something detects the missing guard."""
     return missed is not None and not missed.startswith(UNFINISHED)
 
 
 def remembered(guard: Guard, tree: SpecTree | None = None) -> str | None:
-    """The same, read from the answers so far: an interrupted run goes on where it was.
+    """Like `killer`, from kept answers if there are any; an interrupted run resumes.
 
-    What was not checked to its end is asked again.
+    Unfinished configurations are asked again.
     """
     tree = tree or SpecTree()
     table = load(guard.module, tree)
@@ -255,7 +257,7 @@ def remembered(guard: Guard, tree: SpecTree | None = None) -> str | None:
 
 
 def _answers(table: Table, tree: SpecTree) -> Path:
-    """Where they are kept, as long as neither the module nor what is asked of it changes."""
+    """The file of the answers, valid until the module or its questions change."""
     cfgs = (*table.scopes.guards, *table.scopes.mutants)
     sources = [*tree.closure(table.module), *(tree.model(table.module, cfg) for cfg in cfgs)]
     key = digest([*sources, Path(__file__)], *(str(table.row(cfg)) for cfg in cfgs))
@@ -263,7 +265,7 @@ def _answers(table: Table, tree: SpecTree) -> Path:
 
 
 def _asked(guard: Guard, table: Table) -> tuple[str, ...]:
-    """The configurations that are asked: few, where nothing is expected to tell."""
+    """The configurations to ask: few, if none is expected to detect anything."""
     few = guard.place in table.guards.equivalent
     return table.scopes.guards[:FEW] if few else table.scopes.guards
 
@@ -289,9 +291,9 @@ def _differences(guard: Guard, tree: SpecTree) -> Iterator[tuple[str, list[str] 
 
 
 def _is_an_answer(outcome: Outcome, guard: Guard, cfg: str) -> bool:
-    """Whether TLC judged. One that did not finish did not.
+    """True if TLC gave a verdict. A time-out is none.
 
-    Raises `InputError` if what is left is no spec, or TLC failed otherwise.
+    Raises `InputError` if the remaining text is no spec, or TLC failed otherwise.
     """
     if outcome.status is Status.FAILED and not _NO_MEANING.search(outcome.reason or ""):
         raise InputError(f"{cfg} without {guard.name}: {outcome.reason}")

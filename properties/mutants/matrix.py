@@ -32,20 +32,20 @@ TRACES = "TLC on traces"
 COLUMNS = (*METHODS, TRACES)
 
 Row: TypeAlias = dict[str, bool]
-#: What the rows of the machines depend on: the code, the specs, and the mutants themselves.
+#: The sources of the machines' rows: the code, the specs, and the mutants themselves.
 ROOMS = "refimpl", "chaos", "spec", "properties", *sorted(FOLDER.glob("*.toml"))
 
 
 @frozen
 class Matrix:
-    """Per mutant and method whether it is killed; per guard which verdict misses it."""
+    """The methods that kill each mutant, and the verdict that detects each dropped guard."""
 
     machines: dict[str, Row] = field(factory=dict[str, Row])
     guards: dict[str, str | None] = field(factory=dict[str, str | None])
 
     @classmethod
     def read(cls) -> "Matrix":
-        """What is expected: `[mutants]` and `[guards.missed]` of every `verdicts.toml`."""
+        """The expected results: `[mutants]` and `[guards.missed]` of every `verdicts.toml`."""
         tables = _tables()
         expected = {name: killers for table in tables for name, killers in table.mutants.items()}
         machines = {
@@ -60,7 +60,7 @@ class Matrix:
         return cls(machines, {name: guards[name] for name in [*known, *guards] if name in guards})
 
     def write(self) -> None:
-        """Make this what is expected. A mutant of several modules is kept with the first."""
+        """Make this the expected result. A mutant of several modules is kept with the first."""
         known = catalogue()
         for table in _tables():
             killers = {
@@ -76,7 +76,7 @@ class Matrix:
             pin_mutants(table, killers, missed)
 
     def survivors(self) -> list[str]:
-        """What lives through everything, and is not known to be equivalent."""
+        """The mutants that survive everything and are not known to be equivalent."""
         mutants, equivalent = catalogue(), equivalent_guards()
         machines = [n for n, row in self.machines.items() if not any(row.values())]
         living = [name for name, why in self.guards.items() if why is None]
@@ -85,7 +85,7 @@ class Matrix:
         ]
 
     def revived(self) -> list[str]:
-        """What is said to be equivalent, and was killed all the same."""
+        """The mutants that are declared equivalent and were killed."""
         mutants, equivalent = catalogue(), equivalent_guards()
         return [
             name
@@ -164,7 +164,7 @@ def _keep_what_conforms(names: Iterable[str], kept: Kept) -> None:
 
 
 def missed(result: Result) -> Iterator[str]:
-    """What the gate found otherwise than expected, as sentences."""
+    """The gate's unexpected results, as sentences."""
     for name in result.asked:
         if name not in result.killers:
             yield f"{result.name}: no longer killed by {name}"
@@ -180,13 +180,13 @@ def _trial(mutant: Mutant, gates: Mapping[str, Gate], *, thorough: bool = False)
 
 
 def kills(method: Gate, mutant: Mutant) -> bool:
-    """Whether a method finds this bug."""
+    """True if a method finds this bug."""
     with applied(mutant):
         return bool(method(mutant.modules))
 
 
 def guard_rows(found: Sequence[Guard]) -> Iterator[tuple[str, str | None]]:
-    """What tells each dropped guard, in order; TLC runs once per core."""
+    """The detector of each dropped guard, in order; TLC runs once per core."""
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         names = [guard.name for guard in found]
@@ -215,7 +215,7 @@ def all_guards(wanted: Sequence[str] = ()) -> list[Guard]:
 
 
 def _tables() -> list[Table]:
-    """Of the modules that machines stand for, and of those that compose them."""
+    """The tables of modules with machines, and of modules that compose them."""
     tree = SpecTree()
     return [load(name, tree) for name in dict.fromkeys((*modules(), *tree.modules()))]
 
@@ -284,5 +284,5 @@ def _escaped(text: str) -> str:
 
 
 def totals(rows: Mapping[str, Row]) -> dict[str, int]:
-    """How many mutants each method kills."""
+    """The number of mutants that each method kills."""
     return {name: sum(row[name] for row in rows.values()) for name in COLUMNS}

@@ -36,11 +36,11 @@ STROLL_STEPS, TOUR_STEPS = 8_000, 40_000
 EXAMPLES, STEPS = 25, 25
 SEEDS = range(1, 21)
 TRACES, TRACE_EVENTS = 4, 40
-#: How many results are asked of one scope before it is the next one's turn.
+#: The results that one scope gives before the next one's turn.
 TURN = 200
-#: How many states of a scope are asked first.
+#: The states of a scope that are asked first.
 FIRST = 300
-#: How many refused steps a free walk puts up with before it ends.
+#: The refused steps after which a free walk ends.
 PATIENCE = 500
 
 
@@ -68,14 +68,14 @@ def prepare(one: Trial) -> None:
 
 
 def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
-    """Where bugs of these modules' machines are looked for, small scopes first."""
+    """The scopes in which bugs of these modules' machines are searched, small ones first."""
     for name in names:
         for cfg in module(name).table().scopes.mutants[:most]:
             yield scope(name, cfg)
 
 
 def toured(names: Iterable[str]) -> list[Scope]:
-    """Where tours of these modules' machines begin."""
+    """The scopes in which tours of these modules' machines begin."""
     return [scope(name, cfg) for name in names for cfg in module(name).table().scopes.tour]
 
 
@@ -85,7 +85,7 @@ def by_exhaustion(names: Sequence[str], most: int | None = None) -> Discrepancy 
 
 
 def by_first_states(names: Sequence[str]) -> Discrepancy | None:
-    """The same in the first states alone, which tells most bugs at once."""
+    """The same in the first states alone, which find most bugs at once."""
     return _any(islice(refusals_of(one).differences(), FIRST) for one in scopes(names))
 
 
@@ -134,9 +134,10 @@ def by_traces(mutants: Iterable[Mutant]) -> set[str]:
 
 
 def _any(searches: Iterable[Iterator[Discrepancy | None]]) -> Discrepancy | None:
-    """What one of these finds first. They take turns: most bugs show soon, in some scope.
+    """The first difference that one of these searches finds.
 
-    A scope's graph is laid out when it is first its turn.
+    They take turns, because most bugs show soon in some scope. A scope's graph is built at its
+    first turn.
     """
     waiting = deque[Iterator[Discrepancy | None]]()
     for one in _in_turn(searches, waiting):
@@ -152,7 +153,7 @@ def _any(searches: Iterable[Iterator[Discrepancy | None]]) -> Discrepancy | None
 
 
 def _in_turn(searches: Iterable[T], waiting: deque[T]) -> Iterator[T]:
-    """Each of these once, then whatever waits for another turn."""
+    """Each of these once, then those that wait for another turn."""
     yield from searches
     while waiting:
         yield waiting.popleft()
@@ -166,7 +167,7 @@ def _recordings(mutant: Mutant) -> Iterator[Trace]:
 
 
 def _record(one: Scope, name: str, random: Random) -> Trace:
-    """What the machines do when nobody compares: random steps, as far as they take them."""
+    """The machines' trace without comparison: random steps, as far as the machines take them."""
     system, labels = one.system(), one.graph.actions
     plain = Machines(one, "traces").plain
     constants = {key: to_json(value) for key, value in one.constants.items()}

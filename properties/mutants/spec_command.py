@@ -1,7 +1,7 @@
-"""`highwater mutants --specs`: small changes of the specs, and which property notices each.
+"""`highwater mutants --specs`: small changes of the specs, and the property that detects each.
 
-What was found is kept beside the tool, so that the table can be seen without asking again: as long
-as neither the module nor one of its configurations has changed since.
+Results are kept beside the tool, so the table can be shown without a new run. They are valid until
+the module or one of its configurations changes.
 """
 
 import tomllib
@@ -35,9 +35,9 @@ PAGE = CHECKOUT / "docs" / "spec-mutants.md"
 
 @frozen
 class Judged:
-    """One module: what was found, and what of it nobody explains.
+    """The results of one module, and its unexplained survivors.
 
-    Some guards are known to be ones that may go: `known` has what the module's table says of them.
+    `known` has the guards that may go, with their reasons in the module's table.
     """
 
     trials: Trials
@@ -67,7 +67,7 @@ class Judged:
         return [*self.compared, *self.trials.alive]
 
     def by(self, name: str) -> str:
-        """What notices a mutant; of one that lives, a row that did not end might tell."""
+        """A mutant's detector; for a survivor, the rows that did not end and might detect it."""
         rows = ", ".join(f"`{cfg}`" for cfg in self.trials.unasked.get(name, ()))
         owed = f" (not asked to the end: {rows})" if rows else ""
         noticed = self.trials.found.get(name)
@@ -105,7 +105,7 @@ def of_specs(
             return True
         results: list[Judged] = []
         for module in chosen:
-            text = _text_of(module)  # before: who waits for answers may write meanwhile
+            text = _text_of(module)  # before: a process that waits for answers may write meanwhile
             trials = kept(module) or judged(module, before=kept(module, stale=True))
             results.append(with_reasons(trials))
             console.print(f"{module}: {trials.cpu_s:.0f} CPU s when it was asked", highlight=False)
@@ -139,14 +139,14 @@ def explained() -> dict[str, dict[str, str]]:
 
 
 def with_reasons(trials: Trials) -> Judged:
-    """What was found of a module, and what is said of it."""
+    """A module's results with the reasons of its survivors."""
     equivalent = load(trials.module, SpecTree()).guards.equivalent
     known = {f"{place} -> TRUE": why for place, why in equivalent.items()}
     return Judged(trials, explained().get(trials.module, {}), known)
 
 
 def kept(module: str, stale: bool = False) -> Trials | None:
-    """What was found of a module as it is now, or, `stale`, as it was."""
+    """A module's kept results, for the module as it is or, with `stale`, as it was."""
     file = KEPT / f"{module}.json"
     if not file.is_file():
         return None
@@ -158,7 +158,7 @@ def kept(module: str, stale: bool = False) -> Trials | None:
 
 
 def keep(trials: Trials, text: str) -> None:
-    """Keep what was found, with the digest of the text that it was found of."""
+    """Keep the results, with the digest of the text that was tested."""
     KEPT.mkdir(exist_ok=True)
     told = {"of": text} | asdict(trials)
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE

@@ -1,8 +1,8 @@
 """The mutants of a spec: guards dropped, comparisons shifted, assignments left out.
 
-All mutants of a module stand in one text, behind a variable `mutant` that never changes: a conjunct
-`a <= b` becomes `(CASE mutant = 1 -> (TRUE) [] mutant = 2 -> (a < b) [] OTHER -> (a <= b))`. So TLC
-starts once, and its graph holds that of each mutant.
+All mutants of a module are in one text, selected by a variable `mutant` that never changes. A
+conjunct `a <= b` becomes `(CASE mutant = 1 -> (TRUE) [] mutant = 2 -> (a < b) [] OTHER -> (a <=
+b))`. So TLC starts once, and its graph contains that of each mutant.
 """
 
 import re
@@ -32,7 +32,7 @@ class SpecMutant:
         return f"{self.action}: {self.old} -> {self.new}"
 
 
-#: What a comparison becomes: the boundary moves, or the answer is the other one.
+#: The mutants of a comparison: the boundary moves, or the answer is the other one.
 SHIFTED = {
     **{"<=": "<", "<": "<=", ">=": ">", ">": ">=", "=": "#", "#": "="},
     **{r"\in": r"\notin", r"\notin": r"\in"},
@@ -84,7 +84,7 @@ def source(module: str, tree: SpecTree) -> str:
     return (tree.folder(module) / f"{module}.tla").read_text(encoding="utf-8")
 
 
-#: All steps, under whatever name, and each of them.
+#: All steps, under any name, and each of them.
 _NEXT = re.compile(r"^\w*Next ==.*?(?=^\w|^-|\n\n)", re.MULTILINE | re.DOTALL)
 _STEP = re.compile(
     r"(^ *\\/ |^\w*Next == )(\\E [^:]*:\s+)?(\S.*?)(?=\n *\\/ |\s*\Z)", re.MULTILINE | re.DOTALL
@@ -96,7 +96,7 @@ _USED = re.compile(r"\b(?:EXTENDS|INSTANCE)\s+(\w+(?:\s*,\s*\w+)*)")
 
 
 def stands_on(module: str, tree: SpecTree) -> list[str]:
-    """The texts that say what a module's steps and promises are, its own first, comments aside."""
+    """The texts that define a module's steps and promises, its own first, without comments."""
     known = {file.stem: file for folder in tree.library() for file in folder.glob("*.tla")}
     waiting, found = [module], dict[str, str]()
     while waiting:
@@ -123,9 +123,9 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _changes(
     old: str, acts: bool, in_action: bool, knobs: frozenset[str]
 ) -> Iterator[tuple[str, str]]:
-    """What becomes of one piece: the kind of the change, and the text.
+    """The mutations of one piece: the kind of the change, and the text.
 
-    To compare a constant with a name asks which rules are in force, and is no rule itself.
+    A comparison of a constant with a name selects rules. It is no rule itself.
     """
     assigned = _ASSIGNMENT.match(old)
     if assigned:

@@ -1,14 +1,14 @@
-"""Which property notices each mutant of a spec.
+"""The property that detects each mutant of a spec.
 
-Every configuration of the table says something about a named property: an `ok_` row that it holds,
-a `bug_` or `probe_` row that it does not. A mutant is noticed by the row that does not say so any
-more. All mutants of a module stand in one text (`spec_mutants`) and are explored one after the
-other by one JVM per row (`spec/java/Mutants.java`), which computes once what they have in common.
-Only promises about whole behaviours are asked of each mutant by itself, by TLC.
+Every configuration of the table makes a claim about a named property: an `ok_` row that it holds, a
+`bug_` or `probe_` row that it does not. A row detects a mutant if its claim fails. All mutants of a
+module are in one text (`spec_mutants`). One JVM per row explores them one after the other
+(`spec/java/Mutants.java`), and computes once what they have in common. For promises about whole
+behaviours, TLC checks each mutant by itself.
 
-Where the machines are compared with a row's graph edge by edge (`highwater conform`), it is also
-asked whether a mutant's graph is another one: then that comparison fails. It says less than a
-property, and is told apart. So is what was not explored to its end: it says nothing.
+If the machines are compared with a row's graph edge by edge (`highwater conform`), a mutant with
+another graph fails that comparison. This is weaker than a broken property, so it is reported apart.
+A mutant that was not explored to its end is reported apart as well; it shows nothing.
 """
 
 import re
@@ -55,7 +55,7 @@ ANOTHER_GRAPH = "conformance"
 
 @frozen
 class Noticed:
-    """By which configuration a mutant is noticed, and what it says of it."""
+    """The configuration that detects a mutant, and its difference."""
 
     cfg: str
     by: str
@@ -70,7 +70,7 @@ class Noticed:
 
 @frozen
 class Trials:
-    """What became of the mutants of one module, in its order."""
+    """The results of one module's mutants, in its order."""
 
     module: str
     found: Mapping[str, Noticed] = field(factory=dict[str, Noticed])
@@ -106,7 +106,7 @@ def judged(module: str, tree: SpecTree | None = None, before: Trials | None = No
 
 @define
 class _Asking:
-    """The rows that were asked, and what they said."""
+    """The rows that were asked, and their answers."""
 
     table: Table
     tree: SpecTree
@@ -167,7 +167,7 @@ def asked(module: str, tree: SpecTree) -> list[SpecMutant]:
 
 
 def _only_counts(name: str, text: str) -> bool:
-    """Whether nothing but a bound reads this variable."""
+    """True if only a bound reads this variable."""
     read = re.sub(r"UNCHANGED\s*(<<.*?>>|\w+)|^\w+ == <<.*?>>", "", text, flags=re.S | re.M)
     read = re.sub(
         rf"\b{name}' = {name} \+ 1|\b{name} (<|=) \w+|VARIABLES.*?\n\n", "", read, flags=re.S
@@ -206,7 +206,7 @@ class _Run:
 
     @property
     def model(self) -> Config:
-        """Of a row that does not pass, only what it says is broken."""
+        """For a row that does not pass, only the property that it says is broken."""
         model = Config.read(self.tree.model(self.module, self.row.cfg))
         if self.row.kind is Kind.OK:
             return model
@@ -257,7 +257,7 @@ def _one_by_one(asking: _Run) -> _Outcome:
 
 @frozen
 class _Answer:
-    """What `Mutants` says of one."""
+    """The answer of `Mutants` about one mutant."""
 
     end: str
     said: str
@@ -287,7 +287,7 @@ def _together(asking: _Run) -> _Outcome:
 
 
 def _noticed(answer: _Answer, asking: _Run) -> str | None:
-    """What this row says of a mutant, if anything."""
+    """A row's finding about a mutant, if any."""
     if answer.end == "meaningless":
         return NO_MEANING
     if asking.row.kind is not Kind.OK:

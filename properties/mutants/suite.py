@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: CPU seconds that one test may take while a mutant is in; more is a loop without end.
 LIMIT_S = 30
-#: How much slower a test may be while it is watched.
+#: The factor by which a test may be slower while it is watched.
 WATCHED = 3
 
 
@@ -45,7 +45,7 @@ class Suite:
         return [one for one in self.runners.get(function, ()) if one.startswith(rooms)]
 
     def fails(self, tests: Iterable[str]) -> bool:
-        """Whether one of these tests fails. To be asked in a process that ends afterwards."""
+        """True if one of these tests fails. Call it in a process that ends afterwards."""
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
@@ -83,7 +83,7 @@ def with_suite(folders: Sequence[str], body: Callable[[Suite], T]) -> T:
 
 @define
 class _Loop:
-    """Stands in for pytest's own loop over the tests."""
+    """Replaces pytest's own loop over the tests."""
 
     body: Callable[[Suite], Any]
     answers: list[Any] = field(factory=list[Any])
@@ -101,7 +101,7 @@ class _Loop:
 
 
 class _Reports:
-    """What pytest says of the test that runs."""
+    """Collects pytest's reports of the running test."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -142,7 +142,7 @@ def _runners(items: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
 
 
 def _watched(items: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[float, str]]]]:
-    """The functions that these tests call, each with its tests and what they cost."""
+    """The functions that these tests call, each with its tests and their cost."""
     ran: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for name, item in items.items():
         started = time.process_time()
@@ -194,7 +194,7 @@ def learned(
     files: Iterable[Path],
     about: Iterable[str] = (),
 ) -> Mapping[str, Sequence[Any]]:
-    """What a process of its own learns about functions, kept until one of these files changes."""
+    """Facts that a separate process learns about functions, kept until one of the files changes."""
     key = digest(files, what, *sorted(about))
     kept = cache_folder() / "mutants" / f"{what}-{key}.json"
     if not kept.is_file():

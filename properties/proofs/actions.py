@@ -40,8 +40,8 @@ def _shown(value: Value) -> str:
 def steps_of_next(ev: Evaluator, alike: str | None = None) -> list[Step]:
     r"""Next, split as TLC splits it: each disjunct, for each value of its leading \E.
 
-    With `alike`, the name of a set whose elements no rule tells apart, only the first of those
-    steps that differ by a renaming of its elements.
+    `alike` names a set whose elements no rule distinguishes. Then only the first of the steps that
+    differ by a renaming of its elements is kept.
     """
     found: list[Step] = []
     nothing: Env = {}
@@ -74,7 +74,7 @@ def _bound_to(quantified: Node, name: str) -> tuple[str, ...]:
 
 
 def _is_first(elements: Sequence[Value]) -> bool:
-    """Whether numbers from 1 on appear in their order: of all renamings the first."""
+    """True if numbers from 1 on appear in their order, as in the first of all renamings."""
     seen = list(dict.fromkeys(elements))
     return seen == list(range(1, len(seen) + 1))
 
@@ -154,7 +154,7 @@ def _named(ev: Evaluator, node: Node) -> list[str]:
 def _witnesses(
     ev: Evaluator, node: Node, env: Env, state: State, after: State
 ) -> list[tuple[Bool, Env]]:
-    r"""What \E may pick: each candidate, or any element where the set depends on the state."""
+    r"""The values that \E may pick: each candidate, or any element of a set that varies."""
     ((name, *others), over), *more = node.bounds
     domain = ev.value(over, env, state, after)
     if isinstance(domain, EndlessSet):

@@ -1,4 +1,4 @@
-"""Run the rows of a table of proofs, each as one task, and compare with what the row expects."""
+"""Run the rows of a table of proofs, each as one task, and compare with the expected result."""
 
 import time
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ from properties.tla.event_values import to_json
 from properties.tla.graph import load_graph
 from properties.tla.specs import SpecTree
 
-# How many states of a graph are compared at most, and with --full.
+# The most states of a graph that are compared, and with --full.
 SAMPLE, FULL_SAMPLE = 150, 10_000
 
 
 class Kind(Enum):
-    """What a task shows."""
+    """The claim of a task."""
 
     FAITHFUL = "the evaluator is the spec"
     INDUCTIVE = "inductive"
@@ -54,7 +54,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """Module, proof, and what is shown of it."""
+        """Module, proof, and the claim to be shown."""
         about = {
             Kind.FAITHFUL: f"against TLC's graph of {self.proof.cfg}",
             Kind.INDUCTIVE: shown(self.scope),
@@ -70,7 +70,7 @@ SEEDS = (1, 2, 3)
 
 @define
 class Result:
-    """What came of a task. No `differences` means: as expected."""
+    """The result of a task. It is as expected if there are no `differences`."""
 
     task: Task
     said: str
@@ -78,12 +78,12 @@ class Result:
     failures: list[Failure] = field(factory=list[Failure])
     story: Story | None = None
     needed: dict[str, str] = field(factory=dict[str, str])
-    """What fails without each conjunct, by action and conjunct, and in which scope."""
+    """The failures without each conjunct, by action and conjunct, and the scope."""
     cpu_s: float = 0.0
 
     @property
     def as_expected(self) -> bool:
-        """Whether it is what the table says."""
+        """True if the result agrees with the table."""
         return not self.differences
 
     def line(self) -> str:
@@ -118,7 +118,7 @@ class Result:
 def tasks(
     tables: Sequence[tuple[ProofTable, set[str]]], *, full: bool = False, necessary: bool = False
 ) -> list[Task]:
-    """What there is to do, in the tables' order."""
+    """The tasks, in the tables' order."""
     found: list[Task] = []
     for table, chosen in tables:
         for proof in table.proofs:

@@ -90,10 +90,10 @@ def _run(todo: Sequence[Task], tree: SpecTree, console: Console) -> list[Result]
 
 
 def _results(todo: Sequence[Task], tree: SpecTree, watcher: Watcher) -> Iterator[Result]:
-    """What comes of the tasks, in their order, as many at once as there are cores.
+    """The results of the tasks, in their order, with one task per core at a time.
 
-    Each has a process of its own: how long z3 takes, and which counterexample it finds, depends
-    on all that it was asked before.
+    Each task has its own process. Otherwise z3's time, and its choice of a counterexample, would
+    depend on earlier queries.
     """
     waiting = deque(todo)
     running: deque[tuple[ProcessPoolExecutor, Future[Result]]] = deque()

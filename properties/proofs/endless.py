@@ -1,6 +1,6 @@
 """Shapes of variables without a bound: sequences of any length, and sets of any size.
 
-What is in them is said by uninterpreted functions: of the index, and of the parts of an element.
+Uninterpreted functions of the index, or of an element's parts, give their contents.
 """
 
 import itertools
@@ -54,9 +54,9 @@ from properties.proofs.values import (
 from properties.tla.errors import InputError
 from properties.tla.values import Value as Plain
 
-# How many elements of an endless sequence a story shows.
+# The elements of an endless sequence that a story shows.
 SHOWN = 12
-# How many elements a story tries of a set of any size.
+# The elements of a set of any size that a story tries.
 MOST_TRIED = 20_000
 
 
@@ -113,7 +113,7 @@ class EndlessSubsets:
 
 
 def parts(shape: Shape, value: Value) -> list[Term]:
-    """The z3 terms that tell elements of a shape apart."""
+    """The z3 terms that distinguish the elements of a shape."""
     if isinstance(shape, Mapped):
         function = as_function(value)
         return [part for key, one in shape.of.items() for part in parts(one, function[key])]
@@ -157,7 +157,7 @@ def _is_int(interpretation: Any) -> bool:
 
 
 def _elements(shape: Shape, numbers: list[int]) -> Iterator[Value]:
-    """Values of a shape: all of them, or those of these numbers where they are many."""
+    """Values of a shape: all of them or, if they are many, those with these numbers."""
     if isinstance(shape, Mapped):
         for combined in itertools.product(*(_elements(i, numbers) for i in shape.of.values())):
             yield Fun(dict(zip(shape.of, combined, strict=True)))
@@ -241,7 +241,7 @@ class FewSequences(Sequences):
 
 
 def limited(shape: Shape, most: int) -> Shape:
-    """The shape with at most so many elements in whatever is endless in it."""
+    """The shape with at most so many elements in each endless part."""
     if isinstance(shape, EndlessSubsets):
         return FewSubsets(shape.of, most)
     if isinstance(shape, EndlessSequences):
@@ -256,7 +256,7 @@ def _reader(shape: Shape, name: str) -> Callable[[Any], Value]:
 
 
 def _element(shape: Shape, name: str, index: Term) -> Value:
-    """What an endless sequence holds at an index, by one uninterpreted function for each part."""
+    """An endless sequence's element at an index, by one uninterpreted function for each part."""
     if isinstance(shape, Mapped):
         return Fun({key: _element(one, f"{name}.{key}", index) for key, one in shape.of.items()})
     if isinstance(shape, Subsets):

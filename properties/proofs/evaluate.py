@@ -43,11 +43,11 @@ from properties.tla.errors import InputError
 
 State: TypeAlias = Mapping[str, Value]
 Env: TypeAlias = Mapping[str, Value]
-# What stands for EXCEPT's old value among the bound symbols.
+# The symbol of EXCEPT's old value among the bound symbols.
 OLD = "@"
 
 
-#: How many values are remembered, before all are forgotten.
+#: The number of values that are remembered, before all are forgotten.
 MOST_REMEMBERED = 200_000
 
 
@@ -109,9 +109,9 @@ class Evaluator:
     def bindings(
         self, node: Node, env: Env, state: State, after: State | None, unlisted: bool = False
     ) -> list[tuple[Bool, Env]]:
-        """Every binding of the bound symbols: under which condition it is one, and as what.
+        """Every binding of the bound symbols, with its condition.
 
-        With `unlisted`, of a set that cannot be listed one unknown element stands for each.
+        With `unlisted`, one unknown element represents all elements of a set that cannot be listed.
         """
         found: list[tuple[Bool, Env]] = [(True, env)]
         for names, over in node.bounds:
@@ -131,7 +131,7 @@ class Evaluator:
 
 
 def _key(value: Value) -> Any:
-    """What stands for a value in a key: most are the same only if they are one object."""
+    """A value's stand-in in a key; most values are equal only if they are one object."""
     return (value,) if isinstance(value, bool) else value  # for TRUE is not 1
 
 

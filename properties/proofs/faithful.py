@@ -22,7 +22,7 @@ Key = tuple[Plain, ...]
 
 @define
 class Comparison:
-    """What came of it: pairs of a state and a step, edges, and what differed."""
+    """The result of a comparison: pairs of a state and a step, edges, and differences."""
 
     states: int = 0
     pairs: int = 0
@@ -33,7 +33,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differed and every conjunct held."""
+        """True if nothing differed and every conjunct held."""
         return not self.different and not self.broken
 
 
@@ -65,7 +65,7 @@ class Lifted:
         )
 
     def successors(self, number: int, step: Step) -> Iterator[dict[str, Value]]:
-        """Where a step leads from a state of the graph."""
+        """A step's successors of a state of the graph."""
         for condition, behind in taken(self.ev, step, self.state(number)):
             if condition is True:
                 yield {**behind}

@@ -1,14 +1,14 @@
 """Is an invariant inductive? One question to z3 for each step, or one for each conjunct of it.
 
-What is asked, with the invariant a conjunction of named definitions:
+The questions, with the invariant a conjunction of named definitions:
 - Init implies each conjunct, and the conjunction implies each promise;
 - each step from a state of the invariant stays within the variables' ranges, keeps each conjunct,
   and does what each two-state formula says;
-- where the scope is bounded: each step can be taken from some state of the invariant, or the
-  constants forbid it (no vacuity). With quantifiers z3 seldom finds such a state.
+- in a bounded scope, each step can be taken from some state of the invariant, or the constants
+  forbid it (no vacuity). With quantifiers z3 seldom finds such a state.
 
-`unknown` counts as a failure. The bounds are those of the constants: a proof speaks of so many
-replicas and records, and of any number of steps.
+`unknown` counts as a failure. The constants give the bounds: a proof covers so many replicas and
+records, and any number of steps.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ RANGES = "ranges"
 
 @frozen
 class Question:
-    """What is to be shown of a module."""
+    """The claims to be shown of a module."""
 
     invariant: tuple[str, ...]
     promises: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Question:
     apart: bool = False
     """Whether to ask for each conjunct alone: with quantifiers z3 sees many at once late."""
     again: tuple[int, ...] = ()
-    """Random seeds with which a question is asked again where z3 gave up on it."""
+    """Random seeds with which a question is asked again after z3 gave up on it."""
     within: bool = True
     """Whether to ask that each step stays within the variables' ranges."""
     alike: str | None = None
@@ -72,7 +72,7 @@ class Failure:
 
 @define
 class Answer:
-    """What came of it. `steps` counts, by action, the steps with arguments that were shown.
+    """The result of a proof. `steps` counts, by action, the steps with arguments that were shown.
 
     `taken` counts those of them that some state of the invariant can take.
     """
@@ -83,16 +83,16 @@ class Answer:
 
     @property
     def inductive(self) -> bool:
-        """Whether nothing failed."""
+        """True if nothing failed."""
         return not self.failures
 
 
 @frozen
 class Taken:
-    """One branch of a step from a state of the invariant: when it is taken, and what it must keep.
+    """One branch of a step from a state of the invariant: its condition, and its goals.
 
-    `goals` has a formula for each conjunct that reads something that has changed, and for each
-    two-state formula; `within` says that the state behind is within the variables' ranges.
+    `goals` has a formula for each conjunct that reads a changed variable, and for each two-state
+    formula. `within` says that the next state is within the variables' ranges.
     """
 
     given: Bool
@@ -119,7 +119,7 @@ class Prover:
         self.answer = Answer()
 
     def run(self, on_step: Callable[[Step], None] = lambda _: None) -> Answer:
-        """Ask everything. `on_step` hears of each step before it is asked about."""
+        """Ask every question. `on_step` is called with each step before its questions."""
         self._init()
         self.solver.add(*self.invariant.values())
         for name in self.question.promises:
@@ -141,7 +141,7 @@ class Prover:
 
     def _step(self, step: Step) -> None:
         answer = self.answer
-        if self.question.apart:  # what z3 has learnt of other steps leads it astray
+        if self.question.apart:  # facts that z3 has learnt of other steps mislead it
             self.solver = self._solver()
             self.solver.add(*self.invariant.values())
         answer.steps[step.action] = answer.steps.get(step.action, 0) + 1
@@ -166,7 +166,7 @@ class Prover:
             changed = {name for name in self.shapes if behind[name] is not self.state[name]}
             fitted = {name: self.shapes[name].fit(behind[name], fits) for name in sorted(changed)}
             after = {**self.state, **fitted}
-            # A conjunct that reads nothing of what has changed says what is assumed already.
+            # A conjunct that reads no changed variable is one of the assumptions.
             touched = [name for name, reads in self.reads.items() if reads & changed]
             goals = {name: self.ev.define(name, after) for name in touched}
             for name in self.question.two_state:
@@ -187,7 +187,7 @@ class Prover:
             self._show(step.action, str(step), name, goal, branch.after)
 
     def _asked(self, goal: Bool) -> tuple[Any, Any]:
-        """What z3 says of the goal's negation, and a model of it where there is one."""
+        """z3's answer about the goal's negation, with a model of it if there is one."""
         if goal is True:
             return z3.unsat, None
         self.solver.push()
@@ -238,5 +238,5 @@ def solver(given: Sequence[Bool], seconds: float) -> Any:
 
 
 def _terms(constants: Mapping[str, Value]) -> Sequence[Bool]:
-    """What z3 must know of constants that are terms: their bounds."""
+    """The bounds of constants that are terms, for z3."""
     return [value.term >= value.lowest for value in constants.values() if hasattr(value, "lowest")]

@@ -1,7 +1,7 @@
-"""Numbers of which a formula is known and nothing else: what CHOOSE takes, and Cardinality.
+"""Numbers known only by a formula: CHOOSE's choice, and Cardinality.
 
-Of a set that cannot be listed, as the offsets of a log of any length, neither can be computed. So
-z3 is given a new constant, and what is true of it.
+For a set that cannot be listed, such as the offsets of a log of any length, neither can be
+computed. So z3 gets a new constant, and the facts about it.
 """
 
 from collections.abc import Callable, Generator
@@ -26,14 +26,14 @@ from properties.tla.errors import InputError
 
 @define
 class Known:
-    """Such numbers, and the facts about them that z3 must be told."""
+    """Such numbers, and their facts for z3."""
 
     facts: list[Bool] = field(factory=list[Bool])
     _numbers: dict[int, tuple[Bool, Num]] = field(factory=dict[int, tuple[Bool, Num]])
     _depth: int = 0
 
     def number(self, of: EndlessSet, fact: Callable[[Num], Bool]) -> Num:
-        """The number with this fact about a set; the same one where the fact is the same."""
+        """The number with this fact about a set; the same fact gives the same number."""
         if self._depth or of.shape is not None:
             raise InputError("CHOOSE and Cardinality need a list, or one interval of numbers")
         about = z3.And(fact(Num(z3.Int("number"), -UNBOUNDED, UNBOUNDED)))
@@ -56,10 +56,9 @@ class Known:
 
 
 def is_cardinality(of: EndlessSet, size: Num) -> Bool:
-    """What is known of how many numbers there are in a finite set.
+    """The facts about the number of elements of a finite set.
 
-    Of 1, 2, and so on it is the last one. The names are always the same, so that the same set has
-    the same formula.
+    For 1, 2, and so on it is the last one. The names never change, so one set has one formula.
     """
     any_number = Num(z3.Int("any number"), -UNBOUNDED, UNBOUNDED)
     one, smaller = (Num(z3.Int(f"{name} number"), 1, UNBOUNDED) for name in ("one", "smaller"))
@@ -74,9 +73,9 @@ def is_cardinality(of: EndlessSet, size: Num) -> Bool:
 
 
 def is_chosen(of: EndlessSet, holds: Callable[[Value], Bool], one: Num) -> Bool:
-    """What is known of the number that CHOOSE takes from a finite set.
+    """The facts about the number that CHOOSE takes from a finite set.
 
-    Where there is any, one is taken to fit, and only one: so it is of Min and Max.
+    If the set has an element, exactly one is assumed to fit; this is true of Min and Max.
     """
     variables, inside, _ = of.some()
     return every(variables, implication(inside, conjunction(member(one, of), holds(one))))

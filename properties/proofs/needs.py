@@ -1,9 +1,9 @@
-"""Which conjuncts does an inductive invariant need, and what would fail without each?
+"""Finds the conjuncts that an inductive invariant needs, and the failures without each.
 
-z3 says of each goal of each step from which conjuncts it follows (an unsat core). Only those can
-be needed for it, and each of them is tried: does the goal follow from the others as well? Where it
-does not there is a counterexample to induction; it is looked for among small ones first (`small`).
-A conjunct that no goal but itself needs may go, for the others are inductive without it.
+z3 reports, for each goal of each step, the conjuncts from which it follows (an unsat core). Only
+those can be needed for the goal. Each is tried: if the goal does not follow from the others, there
+is a counterexample to induction; small ones are searched first (`small`). A conjunct that only its
+own goal needs may go, because the others are inductive without it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,12 +30,12 @@ class Goal:
 
 @define
 class Needs:
-    """What was found of each conjunct."""
+    """The findings about each conjunct."""
 
     needed: dict[str, str] = field(factory=dict[str, str])
-    """What fails without it, by action and conjunct."""
+    """The failure without it, by action and conjunct."""
     doubtful: dict[str, str] = field(factory=dict[str, str])
-    """What z3 could neither show nor refute without it."""
+    """The goal that z3 could neither show nor refute without it."""
 
 
 class Assumed:
@@ -49,7 +49,7 @@ class Assumed:
             self.solver.add(z3.Implies(self.marks[name], formula))
 
     def ask(self, goal: Goal, names: Sequence[str]) -> tuple[Any, set[str]]:
-        """Whether the goal follows from these: `unsat` if so, and which were used."""
+        """Checks if the goal follows from these: `unsat` if so, with the conjuncts used."""
         self.solver.push()
         self.solver.add(*goal.given, negation(goal.formula))
         said = self.solver.check(*(self.marks[name] for name in names))
@@ -58,13 +58,13 @@ class Assumed:
         return said, {name for name, mark in self.marks.items() if str(mark) in used}
 
     def goals(self, step: Step) -> Iterator[Goal]:
-        """What a step must keep."""
+        """The goals that a step must keep."""
         for branch in self.prover.branches(step):
             yield Goal(f"{step.action}: {RANGES}", (branch.given,), branch.within)
             yield from _kept(step, branch)
 
     def promised(self) -> Iterator[Goal]:
-        """What the invariant must imply."""
+        """The goals that the invariant must imply."""
         for name in self.prover.question.promises:
             formula = self.prover.ev.define(name, self.prover.state)
             yield Goal(f"{PROMISE}: {name}", (), formula)
@@ -78,9 +78,9 @@ def _kept(step: Step, branch: Taken) -> Iterator[Goal]:
 def needs(
     ev: Evaluator, shapes: Mapping[str, Shape], question: Question, known: Needs | None = None
 ) -> Needs:
-    """Look for something that fails without each conjunct of an inductive invariant.
+    """Search a failure without each conjunct of an inductive invariant.
 
-    What is `known` to be needed elsewhere, in another scope, is not looked for again.
+    A conjunct that is `known` to be needed in another scope is not searched again.
     """
     whole = Assumed(Prover(ev, shapes, question), PATIENCE_S)
     few = Assumed(Prover(ev, small(shapes), question), PATIENCE_S)

@@ -1,7 +1,7 @@
 r"""The shapes of a module's variables, read from a definition of the form `/\ x \in S /\ ...`.
 
-So the ranges are part of the proof module: TLC judges them as an invariant like any other, and each
-step must be shown to stay inside them before they are assumed of the state behind it.
+The ranges are part of the proof module, so TLC checks them as an invariant. Each step must be shown
+to stay inside them before they are assumed of the next state.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ LISTED = 200
 def shapes_of(ev: Evaluator, ranges: str) -> dict[str, Shape]:
     """The shape of each variable, by the definition of this name.
 
-    Raises `InputError` where a variable has no range, or a range is of no known form.
+    Raises `InputError` if a variable has no range, or a range of no known form.
     """
     body = ev.tree.definition(ranges).body(ev.tree)
     found: dict[str, Shape] = {}

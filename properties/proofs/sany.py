@@ -1,7 +1,8 @@
-"""A module's syntax tree, as SANY wrote it in XML.
+"""A module's syntax tree, from SANY's XML.
 
-`read` exports a module (and what it extends) by `tla2sany.xml.XMLExporter` in the pinned jar and
-turns it into `Definition`s of `Node`s. The XML is cached under the hash of all that it depends on.
+`read` exports a module (and the modules that it extends) by `tla2sany.xml.XMLExporter` in the
+pinned jar and turns it into `Definition`s of `Node`s. The XML is cached under the hash of
+everything on which it depends.
 """
 
 import re
@@ -63,7 +64,7 @@ class Definition:
 
 
 class Tree:
-    """All definitions that a module stands on."""
+    """All definitions that a module uses."""
 
     def __init__(self, root: ET.Element, modules: Sequence[str]) -> None:
         self._entries: dict[str, ET.Element] = {}
@@ -142,7 +143,7 @@ class Tree:
         return Node("let", (self.node(body[0]),))
 
     def speaks_of_next(self, node: Node) -> bool:
-        """Whether an expression has primed variables in it."""
+        """True if an expression contains primed variables."""
         known = self._primed.get(node)
         if known is None:
             known = node.op in ("'", "UNCHANGED") or any(map(self.speaks_of_next, node.args))
@@ -156,7 +157,7 @@ class Tree:
         return self.depends(node)[0]
 
     def depends(self, node: Node) -> tuple[frozenset[str], frozenset[str]]:
-        """What the value of an expression may depend on: state variables, and bound symbols.
+        """The state variables and bound symbols on which an expression's value may depend.
 
         EXCEPT's old value is the symbol `@`.
         """
@@ -218,9 +219,9 @@ def _text(xml: ET.Element, path: str) -> str:
 
 
 def read(module: str, folder: str, tree: SpecTree | None = None) -> Tree:
-    """The definitions of `module.tla` in the folder of a module, and of all that it extends.
+    """The definitions of `module.tla` in a module's folder, and of the modules that it extends.
 
-    Raises `InputError` with SANY's own words where the module does not parse.
+    Raises `InputError` with SANY's own words if the module does not parse.
     """
     specs = tree or SpecTree()
     file = specs.folder(folder) / f"{module}.tla"
@@ -236,7 +237,7 @@ def read(module: str, folder: str, tree: SpecTree | None = None) -> Tree:
 
 
 def _extended(files: Sequence[Path]) -> list[str]:
-    """The modules that the first one extends, itself first; what is only instantiated is not."""
+    """The modules that the first one extends, itself first, without instantiated ones."""
     known = {file.stem: file for file in files}
     found = [files[0].stem]
     for name in found:

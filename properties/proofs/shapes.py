@@ -1,7 +1,7 @@
-"""What a state variable ranges over: the one thing about a module that its text does not say.
+"""The range of a state variable: the only fact about a module that its text does not state.
 
-A shape makes a fresh value of z3 terms, lifts a value of TLC's graph, reads a value back from a z3
-model, and says what must be shown for a computed value to be of the shape (`fit`).
+A shape makes a fresh value of z3 terms, lifts a value of TLC's graph, and reads a value back from a
+z3 model. Its `fit` gives the condition under which a computed value has the shape.
 """
 
 import itertools
@@ -42,7 +42,7 @@ from properties.tla.values import Value as Plain
 
 
 class Shape(Protocol):
-    """What every shape can do."""
+    """The operations of every shape."""
 
     def fresh(self, name: str, given: list[Bool]) -> Value:
         """Any value of this shape; `given` collects what z3 must know about it."""
@@ -53,7 +53,7 @@ class Shape(Protocol):
         ...
 
     def constants(self) -> Iterator[Value]:
-        """Every value of the shape, where they can be counted."""
+        """Every value of the shape, if they can be counted."""
         ...
 
     def plain(self, value: Value, model: Any) -> Plain:
@@ -61,7 +61,7 @@ class Shape(Protocol):
         ...
 
     def fit(self, value: Value, obligations: list[Bool]) -> Value:
-        """The value within the shape; what must be shown for that goes to `obligations`."""
+        """The value within the shape; the condition to be shown for that goes to `obligations`."""
         ...
 
 
@@ -71,7 +71,7 @@ def number_in(value: Any, model: Any) -> int:
 
 
 def holds_in(condition: Bool, model: Any) -> bool:
-    """Whether a condition is true in a z3 model."""
+    """True if a condition holds in a z3 model."""
     if isinstance(condition, bool):
         return condition
     return bool(z3.is_true(model.eval(condition, True)))
@@ -353,7 +353,7 @@ def shape_of(constant: Value) -> Shape:
 
 
 def size(shape: Shape) -> int:
-    """How many values a shape has: UNBOUNDED where they cannot be counted."""
+    """The number of values of a shape: UNBOUNDED if they cannot be counted."""
     if isinstance(shape, Mapped):
         return min(UNBOUNDED, prod(size(one) for one in shape.of.values()))
     if isinstance(shape, Numbers):

@@ -1,7 +1,7 @@
-"""Counterexamples in which whatever is endless has few elements.
+"""Counterexamples with few elements in each endless part.
 
-Nothing about them takes a quantifier, so that z3 finds them soon. Each is one in the whole scope
-as well, so only what has none as small is left to be shown there.
+They need no quantifier, so z3 finds them soon. Each is one in the whole scope as well, so the whole
+scope is asked only for claims without a small counterexample.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from properties.proofs.evaluate import Evaluator
 from properties.proofs.induct import Answer, Prover, Question
 from properties.proofs.shapes import Shape
 
-#: How many elements an endless set or sequence has, where a counterexample is looked for.
+#: The number of elements of an endless set or sequence in a small counterexample.
 FEW = 3
 #: The limit of each question about one conjunct, in seconds.
 PATIENCE_S = 60.0
 
 
 def small(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The variables' ranges, with few elements in what is endless."""
+    """The variables' ranges, with few elements in each endless part."""
     return {name: limited(shape, FEW) for name, shape in shapes.items()}
 
 

@@ -1,8 +1,9 @@
 """The table of proofs beside a module: `proofs.toml`.
 
-Each `[[proof]]` names a proof module, the definitions that make up the invariant, what they imply,
-and the scopes in which they must be inductive. Each `[[proof.control]]` changes constants and says
-by action and conjunct what must fail then: a proof that nothing can break shows nothing.
+Each `[[proof]]` names a proof module, the definitions that make up the invariant, the promises that
+they imply, and the scopes in which they must be inductive. Each `[[proof.control]]` changes
+constants and names the actions and conjuncts that must fail then. A proof that nothing can break
+shows nothing.
 """
 
 import re
@@ -20,7 +21,7 @@ from properties.tla.specs import Config, SpecTree
 from properties.tla.syntax import parse
 
 TABLE = "proofs.toml"
-# What a scope says of a constant that has no bound.
+# A scope's word for a constant without a bound.
 ANY = "any"
 
 Scope = Mapping[str, Any]
@@ -59,7 +60,7 @@ class Control:
 
 @frozen
 class Proof:
-    """One inductive invariant and where it must hold."""
+    """One inductive invariant and the scopes in which it must hold."""
 
     name: str
     module: str
@@ -72,7 +73,7 @@ class Proof:
     full: tuple[Scope, ...] = ()
     constants: Scope = field(factory=dict[str, Any])
     alike: str | None = None
-    """A set of numbers 1..N whose elements no rule tells apart; `--full` does not rely on it."""
+    """A set of numbers 1..N whose elements no rule distinguishes; `--full` does not rely on it."""
     dead: tuple[str, ...] = ()
     """Actions that these constants forbid; every other one must be possible."""
     control_scope: Scope = field(factory=dict[str, Any])
@@ -90,7 +91,7 @@ class ProofTable:
 
 
 def has_table(module: str, tree: SpecTree) -> bool:
-    """Whether a module has proofs."""
+    """True if a module has proofs."""
     return (tree.folder(module) / TABLE).is_file()
 
 
@@ -157,7 +158,7 @@ def constants_of(proof: Proof, scope: Scope, folder: str, tree: SpecTree) -> dic
 
 
 def is_bounded(scope: Scope) -> bool:
-    """Whether a scope bounds everything."""
+    """True if a scope bounds everything."""
     return ANY not in scope.values()
 
 

@@ -1,8 +1,11 @@
 """Booleans, numbers and strings that may be z3 terms.
 
-A boolean is a `bool` or a z3 Bool, a number an `int` or a `Num`: a z3 Int with known bounds; a
-string is a `str` or a `Word`, one of known strings. What the bounds decide is folded to a constant,
-so a step that the constants forbid costs nothing.
+- A boolean is a `bool` or a z3 Bool.
+- A number is an `int` or a `Num`: a z3 Int with known bounds.
+- A string is a `str` or a `Word`, one of known strings.
+
+A value that the bounds decide becomes a constant, so a step that the constants forbid costs
+nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,13 +31,13 @@ UNBOUNDED = 10**9
 
 
 def is_unbounded(number: "int | Num") -> bool:
-    """Whether nothing is known about how large a number may be."""
+    """True if a number has no known upper bound."""
     return highest(number) >= UNBOUNDED // 2
 
 
 @frozen(eq=False)
 class Num:
-    """A z3 Int and the interval that it lies in, both ends included."""
+    """A z3 Int and its interval, both ends included."""
 
     term: Term
     lowest: int
@@ -76,12 +79,12 @@ def term(number: Number) -> Term:
 
 
 def is_bool(value: Any) -> bool:
-    """Whether a value is a boolean, constant or not."""
+    """True if a value is a boolean, constant or not."""
     return isinstance(value, bool | z3.BoolRef)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, constant or not."""
+    """True if a value is a number, constant or not."""
     return isinstance(value, int | Num) and not isinstance(value, bool)
 
 
@@ -172,7 +175,7 @@ def implication(condition: Bool, consequence: Bool) -> Bool:
 
 
 def every(variables: Sequence[Term], body: Bool) -> Bool:
-    """The body, whatever these variables are."""
+    """The body, for all values of these variables."""
     return _quantified(z3.ForAll, variables, body)
 
 
@@ -182,9 +185,9 @@ def some(variables: Sequence[Term], body: Bool) -> Bool:
 
 
 def _quantified(binder: Any, variables: Sequence[Term], body: Bool) -> Bool:
-    """z3 tries those numbers of which a function in the body has a value.
+    """z3 tries the numbers at which a function in the body is applied.
 
-    Where there is none, as in the largest n of which something is true, it tries what is `tried`.
+    If there are none, as in the largest n with a property, it tries `tried`.
     """
     if isinstance(body, bool):
         return body
@@ -200,7 +203,7 @@ def tried(number: Term) -> Bool:
 
 
 def _is_argument(variable: Term, body: Term) -> bool:
-    """Whether something is said of a function's value at this variable."""
+    """True if the body applies an uninterpreted function to this variable."""
     waiting, seen = [(body, False)], set[tuple[int, bool]]()
     while waiting:
         one, within = waiting.pop()
@@ -247,12 +250,12 @@ def choose_number(condition: Bool, a: Number, b: Number) -> Number:
 
 
 def code(word: str) -> int:
-    """The number that stands for a string in z3 terms."""
+    """The number that represents a string in z3 terms."""
     return _codes.setdefault(word, len(_codes))
 
 
 def is_word(value: Any) -> bool:
-    """Whether a value is a string, constant or not."""
+    """True if a value is a string, constant or not."""
     return isinstance(value, str | Word)
 
 

@@ -1,6 +1,6 @@
 """TLA+ values that may hold z3 terms: sets, functions, records and sequences.
 
-Every operation takes constants and terms alike, and answers with a constant where that can be told.
+Every operation takes constants and terms alike, and returns a constant if it can.
 """
 
 import itertools
@@ -64,7 +64,7 @@ def _possible(items: Iterable[Candidate]) -> list[Candidate]:
 class Set:
     """Candidates, each with the condition under which it is a member.
 
-    `element` is the shape of an element where a state variable says so.
+    `element` is the shape of an element, if a state variable gives one.
     """
 
     items: list[Candidate] = field(converter=_possible)
@@ -73,11 +73,11 @@ class Set:
 
 @frozen(eq=False)
 class EndlessSet:
-    """A set that cannot be listed: the shape of its elements, and which of them are members.
+    """A set that cannot be listed: the shape of its elements, and its membership predicate.
 
-    Of an interval of numbers, or a part of one, there is no shape: it is finite, and no variable.
-    `any_element` makes an element of z3 variables: these, what is known of them, and the element.
-    `added` are the elements that were put in since a shape was assumed of all of them.
+    An interval of numbers, or a part of one, has no shape: it is finite, and no variable.
+    `any_element` makes an element of z3 variables: these, the facts about them, and the element.
+    `added` are the elements added since all had an assumed shape.
     """
 
     shape: Any
@@ -124,7 +124,7 @@ class Seq:
 
 @frozen(eq=False)
 class Endless:
-    """A sequence of any length: what stands at an index, and the length."""
+    """A sequence of any length: its element at an index, and its length."""
 
     at: Callable[[Number], Value]
     length: Number
@@ -291,7 +291,7 @@ def any_number(least: Number = -UNBOUNDED) -> tuple[list[Term], Bool, Num]:
 
 
 def _added(of: Set | EndlessSet) -> list[Candidate]:
-    """What may be in a set that is of no shape that was assumed."""
+    """The elements that a set of no assumed shape may have."""
     return of.added if isinstance(of, EndlessSet) else of.items
 
 
@@ -380,7 +380,7 @@ def apply(function: Value, argument: Value) -> Value:
 
 
 def _field(record: Variants, name: str) -> Value:
-    """A field of a record; where it is of a kind without that field the value is arbitrary."""
+    """A field of a record; a record of a kind without that field gives an arbitrary value."""
     *others, (_, last) = ((c, one.of[name]) for c, one in record.of if name in one.of)
     for condition, value in others:
         last = if_then_else(condition, value, last)
@@ -388,7 +388,7 @@ def _field(record: Variants, name: str) -> Value:
 
 
 def updated(function: Value, path: Sequence[Value], change: Callable[[Value], Value]) -> Value:
-    """EXCEPT: the function with what stands at the end of this path changed."""
+    """EXCEPT: the function with the value at the end of this path changed."""
     if not path:
         return change(function)
     at, rest = path[0], path[1:]
@@ -489,7 +489,7 @@ def cardinality(of: Set) -> Number:
 def chosen(of: Set, holds: Callable[[Value], Bool]) -> Value:
     """CHOOSE: the first candidate that fits.
 
-    That is TLA+'s meaning only where one element fits, as in Min and Max.
+    That is TLA+'s meaning only if exactly one element fits, as in Min and Max.
     """
     if not of.items:
         raise OutOfRangeError("CHOOSE from the empty set")

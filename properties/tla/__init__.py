@@ -1,4 +1,4 @@
-"""The TLA+ side: run the checkers, lay out state graphs, tell counterexamples, judge traces."""
+"""The TLA+ side: run the checkers, build state graphs, show counterexamples, judge traces."""
 
 from properties.tla.checker import Checker, Outcome, Status, Step
 from properties.tla.errors import InputError, MissingToolError

@@ -1,7 +1,7 @@
 """Apalache behind the checker interface: symbolic, and worth its time on inductive invariants.
 
-It is used where it is present, as `apalache-mc` on the PATH or as a docker image that is already
-here (nothing is ever pulled). Where neither is, the answer is *not checked*, never *passed*.
+It is used if it is present, as `apalache-mc` on the PATH or as a local docker image (nothing is
+ever pulled). Otherwise the answer is *not checked*, never *passed*.
 """
 
 import os
@@ -24,7 +24,7 @@ IMAGE_VARIABLE = "HIGHWATER_APALACHE_IMAGE"
 DEFAULT_IMAGE = "apalache/mc"
 _MOUNTED = "/var/apalache"
 _OUTCOME = re.compile(r"The outcome is: (\w+)|Type checker \[(\w+)\]")
-#: What each outcome means, and the exit code that must come with it.
+#: The meaning of each outcome, and the exit code that must come with it.
 _MEANS = {"NoError": (Status.PASSED, 0), "Error": (Status.VIOLATED, 12), "OK": (Status.PASSED, 0)}
 #: A message of Apalache's, of one line or more, ends with its level and the time.
 _MESSAGE = re.compile(r"(.+?)\s+([A-Z])@\d\d:\d\d:\d\d\.\d+\n", re.DOTALL)
@@ -32,7 +32,7 @@ _MESSAGE = re.compile(r"(.+?)\s+([A-Z])@\d\d:\d\d:\d\d\.\d+\n", re.DOTALL)
 
 @frozen
 class Runner:
-    """How to start Apalache with a folder of specs as its working folder."""
+    """The command that starts Apalache with a folder of specs as its working folder."""
 
     command: tuple[str, ...]
     container: str | None = None
@@ -64,7 +64,7 @@ class Runner:
         patience_s = limit_s if self.container else None
         finished = run([*self.command, *arguments], folder, limit_s, patience_s)
         if finished.timed_out and self.container is not None:
-            # Only the client was killed; the container goes on until it is told.
+            # Only the client was killed; the container must be stopped, too.
             stop = [self.command[0], "kill", self.container]
             subprocess.run(stop, capture_output=True, check=False)
         return finished
@@ -139,7 +139,7 @@ def judge(finished: Finished, logs: str, asked: ApalacheCheck, limit_s: float) -
 
 
 def _complaints(finished: Finished) -> list[str]:
-    """What Apalache calls an error, or else the end of what it said; the JVM warns meanwhile."""
+    """Apalache's errors, or else the end of its output, among which are the JVM's warnings."""
     messages = _MESSAGE.findall(finished.output)
     errors = [text.strip() for text, level in messages if level == "E"]
     return errors or [(finished.output.strip() or finished.errors.strip())[-2000:]]

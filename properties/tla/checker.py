@@ -1,4 +1,4 @@
-"""What a model checker is asked and answers, whichever checker it is."""
+"""The questions to a model checker and its answers, independent of the checker."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -10,7 +10,7 @@ from properties.tla.values import Value
 
 
 class Status(Enum):
-    """How a check ended. Only `PASSED` is good news; only it and `VIOLATED` are answers."""
+    """The end of a check. Only `PASSED` is good news; only it and `VIOLATED` are answers."""
 
     PASSED = "passes"
     VIOLATED = "violates"
@@ -23,8 +23,8 @@ class Status(Enum):
 class Step:
     """One state of a counterexample, and the action that led to it.
 
-    The first has no action. `params` is in the action's formal order; it is None where the
-    arguments are not known, as TLC 2.15 reports names only.
+    The first state has no action. `params` is in the action's formal order. It is None if the
+    arguments are unknown, because TLC 2.15 reports names only.
     """
 
     action: str | None
@@ -60,7 +60,7 @@ class Outcome:
 
 
 class Checker(Protocol):
-    """Something that can say whether a model keeps its promises."""
+    """A checker that decides if a model keeps its promises."""
 
     name: str
 

@@ -1,8 +1,8 @@
 """The classes of TLC and SANY, read and verified once: the JVM's class-data sharing (JEP 350).
 
-Hundreds of runs start a JVM each, and most of them explore a handful of states. From an archive a
-start takes 0.3 CPU-s less. What a run does is the same: a JVM to which the archive does not fit, by
-its own version or by the jars' times, goes on without it.
+Hundreds of runs start a JVM each, and most of them explore a handful of states. With an archive a
+start takes 0.3 CPU-s less. The run itself is the same. A JVM whose version, or whose jars' times,
+do not fit the archive runs without it.
 """
 
 import subprocess
@@ -23,11 +23,11 @@ CONFIG = "SPECIFICATION Spec\nINVARIANT Bounded\nPROPERTY Grows\n"
 LIMIT_S = 300
 
 SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""What a JVM says of an archive that does not fit would stand between what TLC says."""
+"""A JVM's warnings about an unsuitable archive would mix with TLC's output."""
 
 
 def options(archive: Path | None) -> list[str]:
-    """How a JVM is told of the archive."""
+    """The options that give a JVM the archive."""
     return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", *SILENT]
 
 

@@ -29,7 +29,7 @@ _INK, _QUIET, _LIGHT, _ACCENT, _WRONG = "#1f2933", "#66727f", "#d5dbe1", "#1d5fa
 
 @frozen
 class Lifeline:
-    """Somebody who takes part: `replica 2`, or the one in the center."""
+    """A participant: `replica 2`, or the one in the center."""
 
     kind: str
     value: Value = None
@@ -44,7 +44,7 @@ class Lifeline:
 
 @frozen
 class Row:
-    """One step: who takes part, in order, and what it changed."""
+    """One step: its participants, in order, and its changes."""
 
     step: Step
     parties: tuple[Lifeline, ...]
@@ -64,7 +64,7 @@ def rows(outcome: Outcome, hints: Diagram) -> list[Row]:
 
 
 def parties(step: Step, hints: Diagram) -> tuple[Lifeline, ...]:
-    """Who takes part in a step: whom its arguments name, after the center if it is its action."""
+    """The parties of a step: those of its arguments, after the center if the action is its own."""
     named = [
         Lifeline(hints.lifelines[name], value)
         for name, value in (step.params or {}).items()

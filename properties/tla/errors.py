@@ -1,13 +1,13 @@
-"""What can go wrong around TLA+ that is the user's to mend."""
+"""Errors around TLA+ that the user can correct."""
 
 import click
 
 
 class InputError(Exception):
-    """Something the user wrote, or a tool the user has to install; its text is all they see.
+    """A mistake of the user, or a missing tool; its text is all that the user sees.
 
-    The commands print it and exit with 2, so it names the file, the line or field, and what was
-    expected.
+    The commands print it and exit with 2, so it names the file, the line or field, and the expected
+    form.
     """
 
 

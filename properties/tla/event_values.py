@@ -9,7 +9,7 @@ _NAMED_FORMS = frozenset({"set", "fun", "model"})
 
 
 def to_json(value: Value) -> Any:
-    """The value as it stands in a protocol event (NDJSON)."""
+    """The value in the form of a protocol event (NDJSON)."""
     if isinstance(value, bool | int | str):
         return value
     if isinstance(value, ModelValue):
@@ -28,7 +28,7 @@ def to_json(value: Value) -> Any:
 
 
 def from_json(data: Any) -> Value:
-    """The value that a protocol event states. Raises `ValueError` for what no value looks like."""
+    """The value of a field of a protocol event. Raises `ValueError` for a malformed one."""
     if isinstance(data, int) and not -(2**31) <= data < 2**31:
         raise ValueError(f"{data} does not fit into the 32 bits of TLC's integers")
     if isinstance(data, bool | int | str):

@@ -1,8 +1,8 @@
-"""The complete labelled state graph of a configuration: every state, every step, every argument.
+"""The complete labelled state graph of a configuration: every state, step and argument.
 
-This is the spec's meaning laid out for the Python side: conformance, walks and oracles all stand on
-it. TLC's jar explores it once (`spec/java/GraphDump.java`); from then on it comes from the cache,
-until the spec, the configuration, the jar or that class changes.
+It is the spec's meaning for the Python side: conformance, walks and oracles all use it. TLC's jar
+explores it once (`spec/java/GraphDump.java`). Afterwards it comes from the cache, until the spec,
+the configuration, the jar or that class changes.
 """
 
 import array
@@ -137,8 +137,10 @@ def graph_file(module: str, cfg: Path, tree: SpecTree) -> Path:
 
 
 def make_graphs(module: str, cfgs: Iterable[Path], tree: SpecTree) -> None:
-    """Make the graphs of these configurations that are not there yet, all of them in one JVM: to
-    start and to warm up is most of what it needs for a small one."""
+    """Make the missing graphs of these configurations, all of them in one JVM.
+
+    The start and warm-up of a JVM are most of a small graph's cost.
+    """
     missing = [(cfg, file) for cfg in cfgs if not (file := _file(module, cfg, tree)).is_file()]
     if not missing:
         return
@@ -175,7 +177,7 @@ def guards_file(module: str, cfg: Path, tree: SpecTree) -> Path:
 
 
 def _named(module: str, cfg: Path, tree: SpecTree) -> int:
-    """How many steps a graph may have for its false guards to be asked at once."""
+    """The largest number of steps of a graph for which false guards are asked at once."""
     table = _table(module, tree)
     if table is None or cfg.stem not in {*table.scopes.mutants, *table.scopes.conform}:
         return -1
@@ -183,7 +185,7 @@ def _named(module: str, cfg: Path, tree: SpecTree) -> int:
 
 
 def dump(module: str, wanted: Sequence[Wanted], tree: SpecTree) -> None:
-    """Let TLC's jar write graphs, and their false guards where they are wanted."""
+    """Let TLC's jar write graphs and, on request, their false guards."""
     cfgs = ", ".join(str(one.cfg) for one in wanted)
     limit_s = LIMIT_S * len(wanted)
     with TemporaryDirectory(prefix="highwater-graph-") as folder:
@@ -218,7 +220,7 @@ def _check_count(module: str, made: Wanted, model: Path, tree: SpecTree) -> None
 
 
 def _pinned(module: str, cfg: Path, tree: SpecTree) -> int | None:
-    """How many states TLC finds by the table of verdicts, where it explores the whole model."""
+    """The number of states by the table of verdicts, if TLC explores the whole model."""
     table = _table(module, tree)
     row = table and table.row(cfg.stem)
     return row.distinct if row and row.expect is Status.PASSED else None

@@ -1,4 +1,4 @@
-"""Which guards of a spec forbid what, in every state of a configuration's graph."""
+"""The guards that forbid each step, in every state of a configuration's graph."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ class FalseGuards:
     rows: Sequence[Sequence[int]]
 
     def of(self, state: int, label: int) -> tuple[str, ...]:
-        """Empty where the label fires, or where no single guard is to blame."""
+        """The false guards of a label; none if it fires, or if no single guard forbids it."""
         number = self.rows[state][label]
         return self.sets[number] if number >= 0 else ()
 

@@ -15,7 +15,7 @@ UNKNOWN_ACTION = "Next"
 
 
 def steps(text: bytes) -> tuple[Step, ...]:
-    """The states of a counterexample. Raises `ValueError` for what is no such file."""
+    """The states of a counterexample. Raises `ValueError` for a file of another form."""
     data: Mapping[str, Any] = orjson.loads(text)
     if "states" not in data:
         raise ValueError("no counterexample in the Informal Trace Format: it has no states")

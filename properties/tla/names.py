@@ -24,7 +24,7 @@ _MADE_BY = ("SpecNames", "Labels")
 
 @frozen
 class SpecNames:
-    """What one module declares. `actions` holds the formal parameters of each action of Next."""
+    """One module's declarations. `actions` has the formal parameters of each action of Next."""
 
     constants: tuple[str, ...]
     variables: tuple[str, ...]
@@ -72,7 +72,7 @@ def _asked(module: str, tree: SpecTree) -> SpecNames:
 
 
 def write_aside(file: Path, write: Callable[[Path], object]) -> None:
-    """Fill a cache file by way of a neighbour, so that nobody ever reads half of it."""
+    """Write a cache file beside its place and rename it, so that no process reads half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=file.parent))
     try:

@@ -1,4 +1,4 @@
-"""Run one outside program within limits, and say what it cost."""
+"""Run one outside program within limits, and report its cost."""
 
 import math
 import os
@@ -23,7 +23,7 @@ _LIMITED = 'ulimit -t "$1"; shift; exec "$@"'
 
 @frozen
 class Finished:
-    """What a program said and cost. `code` is the signal's negative when one ended it."""
+    """A program's output and cost. `code` is negative if a signal ended it."""
 
     command: tuple[str, ...]
     code: int
@@ -96,7 +96,7 @@ def _start(command: Sequence[str], cwd: Path, limit_s: float) -> subprocess.Pope
 
 
 def stop_all() -> None:
-    """End what still runs, in whatever thread it was started: nobody waits for it any more."""
+    """End all running processes, of any thread; their results are no longer needed."""
     for process in list(_running):
         _kill(process)
 
@@ -104,7 +104,7 @@ def stop_all() -> None:
 def _kill(process: subprocess.Popen[str]) -> None:
     """Not `process.kill()`: that may reap the process, and `wait4` would find none to ask."""
     if process in _running:
-        with suppress(ProcessLookupError):  # whoever waits for it may have reaped it just now
+        with suppress(ProcessLookupError):  # its waiting thread may have reaped it just now
             os.kill(process.pid, signal.SIGKILL)
 
 

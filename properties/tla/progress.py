@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 SHOWN = 2
-"""So many of what runs are named."""
+"""The number of running jobs that are named."""
 
 
 class Watcher(Protocol):
-    """Told what begins and what ends."""
+    """Receives the beginnings and ends of jobs."""
 
     def started(self, name: str) -> None: ...
 

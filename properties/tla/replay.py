@@ -26,9 +26,9 @@ BEGUN = "Begun"
 def with_arguments(
     outcome: Outcome, module: str, cfg: Path, tree: SpecTree, *, anywhere: bool = False
 ) -> Outcome:
-    """The same outcome, its steps with arguments; unchanged where they cannot be found.
+    """The same outcome with its steps' arguments; unchanged if they cannot be found.
 
-    A counterexample to induction begins `anywhere`, and not as the model does.
+    A counterexample to induction begins `anywhere`, not in the model's initial states.
     """
     if len(outcome.steps) < 2:
         return outcome

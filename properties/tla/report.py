@@ -19,7 +19,7 @@ BACK_TO_STATE = 2122
 PARSE_FAILED = 3002
 OUT_OF_MEMORY = (1001, 1002)
 
-#: What each kind of violation says, and the exit code that must come with it.
+#: The text of each kind of violation, and the exit code that must come with it.
 VIOLATIONS = {
     2107: (12, re.compile(r"Invariant (?P<name>.+?) is violated by the initial state:")),
     2108: (13, re.compile(r"Property (?P<name>.+?) is violated by the initial state:")),
@@ -44,7 +44,7 @@ class Message:
 
 @define
 class Report:
-    """TLC's messages in order, and what a model printed between them."""
+    """TLC's messages in order, and a model's own output between them."""
 
     messages: list[Message] = field(factory=list[Message])
     printed: str = ""
@@ -105,7 +105,7 @@ class Report:
                 yield Step(action, parse_state(message.text[head.end() if head else 0 :]))
 
     def back_to(self) -> int | None:
-        """Where a lasso closes: stuttering returns to the last state itself."""
+        """The state to which a lasso returns; stuttering returns to the last state itself."""
         back = self.first(BACK_TO_STATE)
         if back is not None:
             return int(back.text.partition(":")[0])

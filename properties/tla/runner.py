@@ -51,7 +51,7 @@ class Job:
 
 @frozen
 class Result:
-    """What came of a job."""
+    """The result of a job."""
 
     job: Job
     outcome: Outcome
@@ -69,7 +69,7 @@ class Result:
 
 @frozen
 class Options:
-    """How to run them."""
+    """The options of a run."""
 
     tree: SpecTree
     parallel: int
@@ -99,10 +99,10 @@ def jobs(targets: Sequence[str], tree: SpecTree, apalache: bool = False) -> list
 
 
 def check_constants(module: str, cfg: Path, tree: SpecTree) -> None:
-    """A cfg gives a value to what the module declares, to all of it and to nothing else.
+    """A cfg must give a value to every constant of the module, and to no other name.
 
-    TLC says nothing about a value for a name that no module knows: a misspelt knob would leave
-    the rule as it is, and the run would show something other than its name says.
+    TLC accepts a value for an unknown name in silence. A misspelt knob would leave the rule
+    unchanged, and the run would not show what its name says.
     """
     config = Config.read(cfg)
     given, declared = set(config.constants()), set(spec_names(module, tree).constants)
@@ -157,14 +157,17 @@ def _in_one_jvm(todo: Iterable[Job], tree: SpecTree) -> list[Sequence[Job]]:
 
 
 def _may_share(job: Job, tree: SpecTree, text: str) -> bool:
-    """Whether TLC checks it, and every property of it is one of steps: `[][A]_v`, or what is an
-    initial state and such steps, here or in an instance: `Init /\\ [][A]_v`, `M!Spec`."""
+    r"""True if TLC checks the job, and all its properties are of steps.
+
+    Such a property is `[][A]_v`, or an initial state with such steps, here or in an instance: `Init
+    /\ [][A]_v`, `M!Spec`.
+    """
     config = Config.read(tree.model(job.table.module, job.verdict.cfg))
     return job.apalache is None and all(_is_of_steps(name, text) for name in config.properties)
 
 
 def _is_of_steps(name: str, text: str) -> bool:
-    """Whether the modules' text defines that property, or what it instantiates, by steps."""
+    """True if the modules' text defines that property, or its instantiated one, by steps."""
     instance = re.search(rf"^{name} == \w+!(\w+)$", text, re.MULTILINE)
     of = instance[1] if instance else name
     return re.search(rf"^{of} ==\s*(\w+ /\\ )?\[\]\[", text, re.MULTILINE) is not None
@@ -175,7 +178,7 @@ def _states(job: Job) -> int:
 
 
 def _check_together(several: Sequence[Job], options: Options) -> list[Result]:
-    """Check them in one JVM; what is not as expected there is checked alone, and that counts."""
+    """Check them in one JVM; an unexpected outcome is checked again alone, and that one counts."""
     module = several[0].table.module
     limit_s = sum(job.verdict.seconds for job in several)
     quick = max(map(_states, several)) < QUICK_STATES

@@ -87,7 +87,7 @@ def spec(
 
 
 def _asked(job: Job, targets: Sequence[str]) -> bool:
-    """Whether a configuration is small, or named."""
+    """True if a configuration is small, or named."""
     verdict = job.verdict
     return not verdict.full or f"{job.table.module}/{verdict.cfg}" in targets
 

@@ -1,4 +1,4 @@
-"""What `highwater spec` says: lines while it runs, a table, stories, JSON."""
+"""The output of `highwater spec`: lines while it runs, a table, stories, JSON."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from properties.tla.values import Value
 
 
 def console() -> Console:
-    """Standard output; wide enough for the table where no terminal says otherwise."""
+    """Standard output; without a terminal it is wide enough for the table."""
     plain = Console(highlight=False)
     return plain if plain.is_terminal else Console(highlight=False, width=max(plain.width, 132))
 
@@ -72,7 +72,7 @@ def _mark(result: Result) -> Text:
 
 
 def not_checked(results: Sequence[Result]) -> list[str]:
-    """What nobody looked at, and why: never to be mistaken for good news."""
+    """The rows that were not checked, and the reasons. They never count as passed."""
     return [
         f"not checked: {result.job.name}: {result.outcome.reason}"
         for result in results
@@ -81,7 +81,7 @@ def not_checked(results: Sequence[Result]) -> list[str]:
 
 
 def differences(result: Result) -> list[str]:
-    """What differs from the table, and how to see it again."""
+    """The differences from the table, and the command that shows them again."""
     lines = [f"{result.job.name} differs from {result.job.table.path.name}:"]
     lines += [f"  {difference}" for difference in result.differences]
     return [*lines, f"  see it again: {result.again}"]

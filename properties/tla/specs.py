@@ -1,4 +1,4 @@
-"""Where the specs are: one folder per module, and the files that one configuration depends on."""
+"""The specs' locations: one folder per module, and the files on which one configuration depends."""
 
 import os
 import re
@@ -60,9 +60,9 @@ class SpecTree:
         return path
 
     def closure(self, module: str) -> list[Path]:
-        """The files that a module stands on, itself first: what a cached result depends on.
+        """The files that a module uses, itself first; a cached result depends on them.
 
-        A module stands on every other whose name it mentions, unless in a comment.
+        A module uses every other whose name it mentions outside comments.
         """
         known = {file.stem: file for folder in self.library() for file in folder.glob("*.tla")}
         found = {module: self.folder(module) / f"{module}.tla"}
@@ -91,7 +91,7 @@ _COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
 
 @frozen
 class Config:
-    """What a cfg says, section by section; comments and the singular keywords are gone."""
+    """A cfg's content, section by section, without comments and singular keywords."""
 
     sections: dict[str, str]
 
@@ -129,7 +129,7 @@ class Config:
         return {name: text.strip() for name, text in zip(pairs[::2], pairs[1::2], strict=True)}
 
     def replaced(self) -> list[str]:
-        """The names, constants or not, that stand for another definition here (`<-`)."""
+        """The names, constants or not, that are replaced by another definition here (`<-`)."""
         return re.findall(r"(\w+)\s*<-", self.sections.get("CONSTANTS", ""))
 
     def without(self, *gone: str) -> "Config":

@@ -1,4 +1,4 @@
-"""Tell a counterexample: numbered steps, each with its action and only what it changed."""
+"""Shows a counterexample: numbered steps, each with its action and its changes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ def tell(title: str, outcome: Outcome) -> list[str]:
 
 
 def scenes(outcome: Outcome) -> Iterator[tuple[Step, list[Change]]]:
-    """Each step with what it changed; the first with the whole state."""
+    """Each step with its changes; the first with the whole state."""
     before: Mapping[str, Value] | None = None
     for step in outcome.steps:
         if before is None:
@@ -61,7 +61,7 @@ def heading(step: Step) -> str:
 
 
 def ending(outcome: Outcome) -> str:
-    """What is wrong at the end."""
+    """The violation at the end of a story."""
     if outcome.back_to is None:
         return f"{outcome.violated} does not hold."
     if outcome.back_to == len(outcome.steps):
@@ -70,7 +70,7 @@ def ending(outcome: Outcome) -> str:
 
 
 def changed(before: Mapping[str, Value], after: Mapping[str, Value]) -> Iterator[Change]:
-    """What differs between two states, down to the entries of functions, records and sets."""
+    """The differences of two states, down to the entries of functions, records and sets."""
     for name, value in after.items():
         yield from _between(name, before[name], value)
 
@@ -97,7 +97,7 @@ def _entries(value: Value) -> dict[Value, Value] | None:
 
 
 def _by_entry(old: Value, new: Value) -> bool:
-    """A function keeps its domain; a log of plain values is told whole when it grows or shrinks."""
+    """A function keeps its domain; a log of plain values is shown whole when its length changes."""
     if isinstance(old, Rec) or isinstance(new, Rec) or len(old) == len(new):
         return True
     return any(isinstance(item, tuple | frozenset) for item in old + new)
@@ -123,7 +123,7 @@ def _selector(key: Value) -> str:
 
 
 def _in_set(path: str, old: _Set, new: _Set) -> Iterator[Change]:
-    """Small sets are told whole; from a set of messages only what came and went."""
+    """Small sets are shown whole; of a set of messages only the changes."""
     if not any(isinstance(member, tuple) for member in old | new):
         yield Change(path, f": {to_tla(old)} → {to_tla(new)}")
         return

@@ -20,7 +20,7 @@ HEAP_MB = 3072
 QUICK_STATES = 100_000
 #: How TLC searches, whoever starts it; why, says `Tlc`.
 _SEARCH = ("-tool", "-deadlock", "-workers", "1", "-fp", "0", "-lncheck", "final")
-#: Where one run ends among those of a JVM: what `Batch` says after each.
+#: The end of one run in a JVM's output: the line that `Batch` prints after each.
 _END = re.compile(r"@!@!@ENDRUN (?P<code>\d+) (?P<cpu_s>[\d.E-]+) @!@!@\n")
 
 
@@ -44,7 +44,7 @@ class Tlc:
         return self.check_file(module, self.tree.model(module, cfg), limit_s)
 
     def check_file(self, module: str, cfg: Path, limit_s: float) -> Outcome:
-        """Check with a cfg that may lie anywhere."""
+        """Check with a cfg of any location."""
         finished, report = self.run(self.tree.folder(module), module, cfg, limit_s)
         return named(judge(finished, report, limit_s), Config.read(cfg))
 
@@ -53,11 +53,11 @@ class Tlc:
     ) -> dict[str, Outcome]:
         """Check configurations of one module in one JVM, within `limit_s` for all of them.
 
-        What a JVM needs to start and to warm up is most of what a small model costs. Nothing of TLC
-        is meant to be used twice in one process, so such an outcome counts where it is the expected
-        one, to the digit (`properties/tla/runner.py`). Temporal properties leave buffers behind
-        that two files share afterwards: a model that has one is left out, and so is all that TLC
-        came to after it, or did not come to.
+        The start and warm-up of a JVM are most of a small model's cost. TLC is not made to run
+        twice in one process, so such an outcome counts only if it is the expected one, to the digit
+        (`properties/tla/runner.py`). Temporal properties leave buffers behind that two files would
+        share. So a model with one is left out, and with it everything that TLC reached after it, or
+        did not reach.
         """
         models = [self.tree.model(module, cfg).resolve() for cfg in cfgs]
         with _scratch() as scratch:
@@ -85,7 +85,7 @@ class Tlc:
         return outcomes
 
     def run(self, folder: Path, module: str, cfg: Path, limit_s: float) -> tuple[Finished, Report]:
-        """Run TLC on `folder/module.tla` and hand back what it said, unjudged."""
+        """Run TLC on `folder/module.tla` and return its output, unjudged."""
         with _scratch() as scratch:
             command = [
                 *jvm(self.tree, scratch, self.heap_mb, self.quick),
@@ -118,7 +118,7 @@ def jvm(tree: SpecTree, scratch: Path, heap_mb: int, quick: bool = False) -> lis
 
 
 def judge(finished: Finished, report: Report, limit_s: float) -> Outcome:
-    """One outcome from the exit code and the report, which must tell the same story."""
+    """One outcome from the exit code and the report, which must agree."""
     counts = report.counts()
     outcome = Outcome(
         Status.FAILED,
@@ -178,11 +178,11 @@ def _complaint(finished: Finished, report: Report) -> str:
 
 
 def named(outcome: Outcome, config: Config) -> Outcome:
-    """Give a violated property the name that the cfg knows it by.
+    """Give a violated property its name in the cfg.
 
-    TLC names invariants and the properties that it checks as `[][A]_v` itself, but a refinement
-    (`Abs!Spec`) only by a place in the abstract module, and a temporal property not at all.
-    With one PROPERTY in the cfg there is no doubt which one is meant.
+    TLC names invariants and the properties that it checks as `[][A]_v` itself. For a refinement
+    (`Abs!Spec`) it gives only a place in the abstract module, for a temporal property nothing. With
+    one PROPERTY in the cfg there is no doubt.
     """
     if outcome.status is not Status.VIOLATED or outcome.violated in (
         *config.invariants,

@@ -36,7 +36,7 @@ INSTALL_JAVA = (
 
 @frozen
 class Toolbox:
-    """Where `java` and the class path are. `find` is the way to get one.
+    """The locations of `java` and the class path, found by `find`.
 
     `classes` is the jar of our own classes, and `archive` all of them as the JVM keeps them.
     """
@@ -52,7 +52,7 @@ class Toolbox:
 
     @property
     def command(self) -> list[str]:
-        """How every run begins; what follows are more options, and the class."""
+        """The beginning of every command; more options and the class follow."""
         archive = options(self.archive)
         return [self.java, *archive, "-XX:+UseSerialGC", "-cp", self.class_path]
 
@@ -145,7 +145,7 @@ def sources(places: Iterable[str | Path], *more: str) -> list[Path]:
 
 
 def compiled(jar: Path, sources: Path, cache: Path) -> Path:
-    """The jar of our compiled classes, for the JVM shares none from a folder.
+    """The jar of our compiled classes, because the JVM cannot share classes of a folder.
 
     Two processes may make it at once: the last one wins.
     """

@@ -1,7 +1,7 @@
-"""Ask TLC's evaluator whether recorded steps are steps of the spec (`spec/java/TraceCheck.java`).
+"""Checks recorded steps against the spec, with TLC's evaluator (`spec/java/TraceCheck.java`).
 
-The constants may be far beyond what can be explored: only the steps that were recorded are
-evaluated, and a JVM judges any number of traces.
+The constants may be far too large for exploration: only the recorded steps are evaluated, and one
+JVM judges any number of traces.
 """
 
 import os
@@ -49,7 +49,7 @@ class Mismatch:
 
 @frozen
 class TraceVerdict:
-    """Whether a trace is a behaviour of the spec, and if not, from which event on and why."""
+    """The verdict on a trace: a behaviour of the spec, or the first event that is none, and why."""
 
     trace: Trace
     accepted: bool
@@ -67,7 +67,7 @@ class TraceVerdict:
 
 
 def coverage(verdicts: Iterable[TraceVerdict]) -> Counter[str]:
-    """How often each action was taken by accepted steps."""
+    """The number of accepted steps of each action."""
     return Counter(event.action for verdict in verdicts for event in verdict.taken)
 
 
@@ -158,7 +158,7 @@ def _pairs(parts: list[str]) -> dict[str, Value]:
 
 
 def _quoted(place: str, tree: SpecTree) -> str:
-    """A place in a spec, with the text that stands there."""
+    """A place in a spec, with its text."""
     text, where = text_at(place, tree)
     return f"`{text}` ({where})" if where else text
 

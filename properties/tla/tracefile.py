@@ -1,6 +1,6 @@
 """Read protocol events: NDJSON files, one line per step, grouped into traces.
 
-A trace is what one run tells about one subject (a partition, a group) in the words of one spec.
+A trace is one run's events about one subject (a partition, a group) in the words of one spec.
 """
 
 import gzip
@@ -49,7 +49,7 @@ class Trace:
         return f"run {self.run}, {self.spec} of {self.subject}"
 
     def place(self, event: int) -> str:
-        """Where the event with this number, from 1, stands."""
+        """The location of the event with this number, from 1."""
         return f"{self.file}:{self.events[event - 1].line}"
 
 

@@ -1,4 +1,4 @@
-"""What TLC's evaluator is given to judge traces: a module, a cfg, and the steps, line by line."""
+"""The input of TLC's evaluator for traces: a module, a cfg, and the steps, line by line."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

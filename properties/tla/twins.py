@@ -1,4 +1,4 @@
-"""Whether what passes could fail: each `ok_` row has a negative twin, each promise a control."""
+"""Checks that passing rows could fail: each `ok_` row has a twin, each promise a control."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,12 +8,12 @@ from properties.tla.verdicts import Kind, Table
 
 
 def check_twins(table: Table, tree: SpecTree) -> None:
-    """Refuse a table in which a row that passes has nothing to show that it could fail.
+    """Refuse a table with a passing row that is not shown to be able to fail.
 
-    Constants named in `rules` are rules and settings; all others are bounds and faults. A twin is
-    a `bug_` row with the same bounds that violates something that the `ok_` row promises. And
-    every promise of some `ok_` row is violated by some `bug_` row, with whatever bounds, or by the
-    mutant of the spec that the table names (`highwater mutants --specs` looks).
+    Constants named in `rules` are rules and settings; all others are bounds and faults. A twin is a
+    `bug_` row with the same bounds that violates a promise of the `ok_` row. Every promise of some
+    `ok_` row is violated by some `bug_` row, with any bounds, or by the mutant of the spec that the
+    table names (`highwater mutants --specs` checks it).
     """
     missing = [*_alone(table, tree), *_uncontrolled(table, tree)]
     if table.rules and missing:
@@ -45,7 +45,7 @@ def _uncontrolled(table: Table, tree: SpecTree) -> Iterator[str]:
 
 
 def promises(config: Config) -> tuple[str, ...]:
-    """What a configuration has TLC check."""
+    """The properties that a configuration has TLC check."""
     return (*config.invariants, *config.properties)
 
 

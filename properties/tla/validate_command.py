@@ -73,7 +73,7 @@ def validate(
 
 
 def story(verdict: TraceVerdict) -> list[str]:
-    """What happened last that the spec allows, and what then did not."""
+    """The last event that the spec allows, and the one that it rejects."""
     trace, number = verdict.trace, verdict.event
     lines = [f"{trace.name}: rejected at event {number} ({trace.place(number)})"]
     if number > 1:
@@ -93,7 +93,7 @@ def told(event: Event) -> str:
 
 
 def _covered(verdicts: Sequence[TraceVerdict], tree: SpecTree, thin: int, console: Console) -> None:
-    """Say what the traces exercised: a trace that does little proves little."""
+    """Print the actions that the traces covered: a trace that does little proves little."""
     for module in sorted({verdict.trace.spec for verdict in verdicts}):
         alike = [verdict for verdict in verdicts if verdict.trace.spec == module]
         steps = coverage(alike)

@@ -1,6 +1,6 @@
-"""TLA+ values as plain, hashable Python values, and the three ways in which they are written.
+"""TLA+ values as plain, hashable Python values, and their three notations.
 
-Equal TLA+ values are equal Python values, however they were written: `1..3` is `{1, 2, 3}`, and a
+Equal TLA+ values are equal Python values in every notation: `1..3` is `{1, 2, 3}`, and a
 function with domain `1..n` is the sequence it is equal to in TLA+.
 
 | TLA+                               | Python                     | in a protocol event        |
@@ -22,7 +22,7 @@ from attrs import frozen
 # this module and compared as wholes, so "hashable" is the promise that matters.
 Value: TypeAlias = Any
 
-#: Where a `Rec` has its keys.
+#: The field of a `Rec`'s keys.
 _KEYS = slice(1, None, 2)
 
 

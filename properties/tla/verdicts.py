@@ -14,7 +14,7 @@ from properties.tla.errors import InputError
 from properties.tla.specs import SpecTree
 
 TABLE = "verdicts.toml"
-#: What a row asks of Apalache if not an invariant.
+#: Apalache's task in a row without an invariant.
 TYPES = "types"
 #: The figures that `highwater spec --update` may rewrite. Verdicts are for people to change.
 FIGURES = ("length", "distinct", "depth")
@@ -33,17 +33,18 @@ class Kind(Enum):
 
 @frozen
 class ApalacheCheck:
-    """A further check by Apalache: of the types alone where it names no invariant.
+    """A further check by Apalache; without an invariant, of the types alone.
 
-    That of an invariant is symbolic, and bounded in length only; with `init` it starts from any
-    state of a definition instead of the initial ones, so that with length 1 it is inductive.
+    The check of an invariant is symbolic, and bounded only in length. With `init` it starts from
+    any state of a definition instead of the initial ones, so with length 1 it proves the invariant
+    inductive.
     """
 
     inv: str | None = None
     length: int = 0
     init: str | None = None
     module: str | None = None
-    """Where the definitions stand, if not in the module itself."""
+    """The module of the definitions, if it is another one."""
     expect: Status = Status.PASSED
 
     def __str__(self) -> str:
@@ -53,7 +54,7 @@ class ApalacheCheck:
 
 @frozen
 class Verdict:
-    """One row: what a configuration must do, to the digit."""
+    """One row: a configuration's expected result, to the digit."""
 
     cfg: str
     kind: Kind
@@ -73,29 +74,29 @@ class Verdict:
 
 @frozen
 class Diagram:
-    """How counterexamples of a module are drawn: which action parameter names which lifeline."""
+    """The drawing of a module's counterexamples: the lifeline that each action parameter names."""
 
     lifelines: Mapping[str, str] = field(factory=dict[str, str])
     center: str | None = None
-    """A lifeline for what nobody in particular does, such as a controller."""
+    """A lifeline for actions of no named party, such as a controller."""
     center_actions: tuple[str, ...] = ()
-    """What the center does to those whom the arguments name."""
+    """The center's actions on the parties that the arguments name."""
 
 
 @frozen
 class Scopes:
-    """Which configurations the Python side is run on, and by what; small ones first."""
+    """The configurations that each Python tool runs on, small ones first."""
 
     conform: tuple[str, ...] = ()
     """By `highwater conform`: each that the machines can be set up for."""
     disk: tuple[str, ...] = ()
-    """Of those, where the machines are run on Kafka's files as well."""
+    """Those of them that also run the machines on Kafka's files."""
     mutants: tuple[str, ...] = ()
-    """Where bugs of the machines are looked for: together they hold every rule."""
+    """The scopes in which bugs of the machines are searched: together they have every rule."""
     tour: tuple[str, ...] = ()
-    """Of those, where a tour over the edges is made."""
+    """Those of them with a tour over the edges."""
     guards: tuple[str, ...] = ()
-    """What is asked whether a dropped guard of the spec is missed."""
+    """The configurations that may detect a dropped guard of the spec."""
 
 
 @frozen
@@ -127,7 +128,7 @@ class Table:
     controls: Mapping[str, str] = field(factory=dict[str, str])
     """Promises that no `bug_` row breaks, and the mutant of the spec that breaks each."""
     refusals: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
-    """What each guard refuses with, by `guard` or `Action: guard`: errors by their Kafka names."""
+    """The refusal of each guard, by `guard` or `Action: guard`: errors by their Kafka names."""
 
     def row(self, cfg: str) -> Verdict:
         for verdict in self.verdicts:
@@ -138,7 +139,7 @@ class Table:
 
 @frozen
 class Difference:
-    """One figure that is not what the table says."""
+    """One figure that differs from the table."""
 
     what: str
     expected: object
@@ -344,7 +345,7 @@ def _known(data: Mapping[str, Any], shape: type, where: str) -> None:
 
 
 def _matched(path: Path, verdicts: Sequence[Verdict], models: Sequence[Path]) -> None:
-    """A configuration that nobody expects anything of would rot unseen; so would a lost row."""
+    """Refuse configurations without a row, and rows without a configuration."""
     rows, files = [v.cfg for v in verdicts], [model.stem for model in models]
     for cfg in rows:
         if rows.count(cfg) > 1:
@@ -385,7 +386,7 @@ def pin(table: Table, found: Mapping[str, Outcome]) -> list[str]:
 def pin_mutants(
     table: Table, killers: Mapping[str, Sequence[str]], missed: Mapping[str, str]
 ) -> None:
-    """Write what was found of mutants and dropped guards into the table; nothing else changes."""
+    """Write the results of mutants and dropped guards into the table; nothing else changes."""
     document = tomlkit.parse(table.path.read_text(encoding="utf-8"))
     _refill(document, "mutants", {name: list(found) for name, found in killers.items()})
     if missed:
