@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify verify-full test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs test-browser test-everyday test-kafka test-faults test-storm test-suites test-cluster soak fuzz fuzz-traces bench lock clean
+	docs site test-browser test-everyday test-kafka test-faults test-storm test-suites dist test-install test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,11 @@ check: setup ## Judge recorded client histories: ARGS="PATH..."
 docs: setup ## Build the pages that quote specs and code
 	$(BIN)/python docs/build.py
 
+site: setup ## Build the documentation as a site in build/site, which a browser opens without a server
+	@$(PIP) --quiet --require-hashes -r requirements-site.lock
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/site/mkdocs.yml
+	@echo "build/site/index.html"
+
 test-browser: setup ## Open the page of a report in a real browser
 	@for name in $(or $(HIGHWATER_BROWSER),$(BROWSERS)); do command -v $$name > /dev/null && exit 0; done; \
 	  echo "None of these is on PATH: $(or $(HIGHWATER_BROWSER),$(BROWSERS))." \
@@ -113,6 +118,14 @@ test-storm: java setup ## Let eight members of three libraries rebalance for ten
 
 test-suites: java setup ## Run other clients' own tests on ours and on Kafka: ARGS="--suite kafka-python"
 	$(BIN)/python -m tests.suites $(ARGS)
+
+dist: setup ## Build sdist and wheel into dist/, and look into both
+	rm -rf dist
+	$(BIN)/python -m tests.install.build dist
+
+test-install: setup ## Try each extra from the wheel in fresh environments (needs uv): ARGS="--version 3.12 --extra test"
+	@command -v uv > /dev/null || { echo "make test-install needs uv: pip install uv" >&2; exit 2; }
+	$(BIN)/python -m tests.install $(ARGS)
 
 test-cluster: java setup ## Judge on a standalone cluster of Spark, and kill a worker of it
 	$(BIN)/pytest -m cluster tests/traces/test_cluster.py $(ARGS)
@@ -143,6 +156,7 @@ lock: ## Write the locks anew after a change in pyproject.toml (needs uv)
 	$(LOCK) pyproject.toml --all-extras --group dev -o requirements.lock
 	$(LOCK) --group build -c requirements.lock -o requirements-build.lock
 	$(LOCK) --group fuzz -o requirements-fuzz.lock
+	$(LOCK) --group site -c requirements.lock -o requirements-site.lock
 
 clean: ## Remove what was built; .venv stays
 	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import blocking_methods
 import check_page
 import delivery_page
 import jinja2
@@ -211,7 +212,8 @@ def pages() -> dict[Path, str]:
             tables=[(module, table(module)) for module in modules]
         ),
     }
-    return {ROOT / "docs" / name: text.rstrip() + "\n" for name, text in built.items()}
+    texts = {ROOT / "docs" / name: text.rstrip() + "\n" for name, text in built.items()}
+    return {**texts, blocking_methods.PATH: blocking_methods.build()}
 
 
 def main() -> None:

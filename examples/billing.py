@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import until
-from traces.record import recorded
+from highwater import recorded
 
 GROUP, INPUT, OUTPUT = "billing", "orders", "invoices"
 RECORDS_EACH = 3

@@ -24,7 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from examples.brokers import Node, playing, until
 from examples.kafka_jars import class_path, classes_option, jars_option
-from traces.record import recorded
+from highwater import recorded
 
 
 @define

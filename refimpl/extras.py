@@ -1,6 +1,6 @@
-"""The extras that bring what a verb stands on, and what is said where one is not installed."""
+"""Which extra brings a package that is missing, and what is said where one is not installed."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
 
@@ -9,22 +9,47 @@ import click
 ROOMS = ("refimpl", "properties", "chaos", "traces")
 BAD_INPUT = 2
 
+#: For what a verb or a public name stands on, by the beginning of its module
+OF_MODULES: Mapping[str, str] = {
+    "refimpl.edge.testing.kafka": "test",
+    "traces.testing": "test",
+    "traces.ingest.source": "spark",
+    "traces.precheck": "spark",
+    "traces.spark": "spark",
+    "traces": "check",
+    "properties": "verify",
+    "chaos": "broker",
+    "refimpl.explain": "check",
+    "refimpl": "broker",
+}
+#: For packages that one way of a verb needs, and others do not
+OF_PACKAGES: Mapping[str, str] = {
+    **dict.fromkeys(("pandas", "pyspark"), "spark"),
+    "matplotlib": "html",
+}
 
-def extra_of(offer: EntryPoint) -> str:
-    """The extra that brings what a verb stands on: it is named after the verb's room."""
-    return offer.module.removeprefix("refimpl.").partition(".")[0]
+
+def extra_of(module: str, package: str = "") -> str:
+    """The extra that brings this package to what a module does."""
+    by_module = (extra for begins, extra in OF_MODULES.items() if module.startswith(begins))
+    return OF_PACKAGES.get(package) or next(by_module, "test")
+
+
+def install(extra: str) -> str:
+    """How it is installed."""
+    return f"pip install 'highwatermark[{extra}]'"
 
 
 class MissingExtraError(click.ClickException):
-    """A verb's room is here, but not a package that it stands on."""
+    """A verb is here, but not a package that it stands on."""
 
     exit_code = BAD_INPUT
 
     def __init__(self, offer: EntryPoint, package: str) -> None:
-        extra = extra_of(offer)
+        extra = extra_of(offer.module, package)
         super().__init__(
             f"`highwater {offer.name}` needs the package `{package}`, which is not installed. "
-            f"It comes with the extra `{extra}`; in a checkout: pip install '.[{extra}]'"
+            f"It comes with the extra `{extra}`: {install(extra)}"
         )
 
 

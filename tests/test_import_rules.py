@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("refimpl", "properties", "chaos", "traces")
+ROOMS = ("highwater", "refimpl", "properties", "chaos", "traces")
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ def test_the_contracts_are_kept(copied: Path) -> None:
         ("refimpl/intruder.py", "import time", "refimpl.intruder -> time"),
         ("refimpl/intruder.py", "from random import Random", "refimpl.intruder -> random"),
         ("refimpl/intruder.py", "import chaos", "refimpl.intruder -> chaos"),
+        ("properties/intruder.py", "import highwater", "properties.intruder -> highwater"),
         ("chaos/sim/intruder.py", "import properties", "chaos.sim.intruder -> properties"),
         ("chaos/sim/intruder.py", "import traces", "chaos.sim.intruder -> traces"),
         (

@@ -19,13 +19,15 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 from refimpl.__main__ import COMMANDS, SHORT_HELP
-from refimpl.extras import ROOMS, extra_of
+from refimpl.extras import OF_MODULES, OF_PACKAGES, ROOMS, extra_of
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = (ROOT / "requirements.lock", ROOT / "requirements-build.lock")
 #: For what has no wheel for every Python, and is installed by the verb that needs it
 FUZZ_LOCK = ROOT / "requirements-fuzz.lock"
+#: For what builds the site alone
+SITE_LOCK = ROOT / "requirements-site.lock"
 PAGES = sorted(page for where in (".", "docs/**", "spec/**") for page in ROOT.glob(f"{where}/*.md"))
 
 # Where our texts may point: to what explains something, never to where it is fetched from.
@@ -116,7 +118,7 @@ def test_what_else_is_loaded_changes_no_example_but_in_a_soak(
 
 
 def test_every_direct_dependency_is_locked_at_a_version_that_will_do() -> None:
-    pins = locked(LOCKS[0]) | locked(FUZZ_LOCK)
+    pins = locked(LOCKS[0]) | locked(FUZZ_LOCK) | locked(SITE_LOCK)
     versions = {name: version for name, (version, _) in pins.items()}
     for text in requirements():
         requirement = Requirement(text)
@@ -130,9 +132,9 @@ def test_what_users_install_leaves_room_for_what_they_have() -> None:
     assert all(bound.operator == ">=" for several in ranges for bound in several)
 
 
-@pytest.mark.parametrize("lock", [*LOCKS, FUZZ_LOCK], ids=lambda lock: lock.name)
+@pytest.mark.parametrize("lock", [*LOCKS, FUZZ_LOCK, SITE_LOCK], ids=lambda lock: lock.name)
 def test_a_lock_holds_hashes_and_no_address(lock: Path) -> None:
-    group = "fuzz" if lock == FUZZ_LOCK else "build"
+    group = {FUZZ_LOCK: "fuzz", SITE_LOCK: "site"}.get(lock, "build")
     assert len(locked(lock)) >= len(PYPROJECT["dependency-groups"][group])
     assert all(hashes for _, hashes in locked(lock).values())
     assert not re.search(r"://|--index|--find-links|--extra-index|\.whl|\.tar", lock.read_text())
@@ -141,6 +143,13 @@ def test_a_lock_holds_hashes_and_no_address(lock: Path) -> None:
 def test_what_builds_is_locked_twice_at_one_version() -> None:
     whole, build = (locked(lock) for lock in LOCKS)
     assert {name: whole[name] for name in build} == build
+
+
+def test_what_the_site_shares_with_the_rest_has_one_version() -> None:
+    whole, site = locked(LOCKS[0]), locked(SITE_LOCK)
+    assert {name: whole[name][0] for name in site.keys() & whole.keys()} == {
+        name: site[name][0] for name in site.keys() & whole.keys()
+    }
 
 
 def test_every_direct_dependency_has_its_reason() -> None:
@@ -152,12 +161,12 @@ def test_every_direct_dependency_has_its_reason() -> None:
 
 DEPENDENCIES = [normalized(bare_name(name)) for name in PYPROJECT["project"]["dependencies"]]
 #: Packages that are imported by another name than they are installed by
-IMPORTED_AS = {"re2": "google-re2"}
+IMPORTED_AS = {"kafka": "kafka-python", "mkdocs": "mkdocs-material", "re2": "google-re2"}
 
 
 def imported_packages(module: Path) -> set[str]:
     """The packages of others that a module imports, wherever in it."""
-    ours = {"refimpl", "chaos", "properties", "traces", "tests", "py4j"}
+    ours = {"highwater", "refimpl", "chaos", "properties", "traces", "tests", "py4j"}
     found = set[str]()
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
@@ -168,13 +177,29 @@ def imported_packages(module: Path) -> set[str]:
     return {normalized(IMPORTED_AS.get(name, name)) for name in others}
 
 
-@pytest.mark.parametrize("room", ["refimpl", "chaos", "properties", "traces"])
+#: What one way of a verb needs beside its extra, which says so when it is asked for
+ASKED_FOR = brought("spark") | brought("html")
+
+
+@pytest.mark.parametrize("room", ["highwater", *ROOMS])
 def test_a_room_imports_only_what_its_own_extra_installs(room: str) -> None:
+    installed = {*DEPENDENCIES, *brought(extra_of(room))}
     for module in (ROOT / room).rglob("*.py"):
-        # A folder inside a room may bring an extra of its own, again of its own name.
-        installed = set(DEPENDENCIES).union(*map(brought, module.relative_to(ROOT).parts))
+        more = ASKED_FOR if room == "traces" else set[str]()
+        # A plugin of pytest is loaded by pytest alone.
         loads_it = {"pytest"} if module.name == "pytest_plugin.py" else set[str]()
-        assert imported_packages(module) <= installed | loads_it, module
+        assert imported_packages(module) <= installed | more | loads_it, module
+
+
+@pytest.mark.parametrize("extra", sorted({*OF_MODULES.values(), *OF_PACKAGES.values()}))
+def test_an_extra_that_is_named_exists(extra: str) -> None:
+    assert brought(extra)
+
+
+def test_the_extra_for_tests_has_neither_spark_nor_pandas() -> None:
+    """It is 300 MB as it is, and they are 560 more."""
+    assert {"numpy", "pyarrow", "kio", "pytest"} <= brought("test")
+    assert brought("test").isdisjoint({"pyspark", "pandas", "hypothesis", "matplotlib"})
 
 
 @pytest.fixture(scope="module")
@@ -190,12 +215,62 @@ def imports() -> grimp.ImportGraph:
 def test_the_extra_that_a_verb_names_installs_all_that_it_imports(
     verb: str, imports: grimp.ImportGraph
 ) -> None:
-    """By way of whatever module, and wherever in it; but `check --html` asks for its own extra."""
+    """By way of whatever module, and wherever in it; but Spark and pages have their own extras."""
     (offer,) = entry_points(group=COMMANDS, name=verb)
     found = {name.partition(".")[0] for name in imports.find_upstream_modules(offer.module)}
     others = found - set(ROOMS) - sys.stdlib_module_names - {"py4j"}
     names = {normalized(IMPORTED_AS.get(name, name)) for name in others}
-    assert names <= {*DEPENDENCIES, *brought(extra_of(offer))}
+    more = ASKED_FOR if offer.module.startswith("traces") else set[str]()
+    assert names <= {*DEPENDENCIES, *brought(extra_of(offer.module))} | more
+
+
+#: Refuses to import what is not of these, as where it is not installed
+ALONE = """
+import sys
+class Alone:
+    def find_spec(self, name, path=None, target=None):
+        if path is None and name.replace("_", "-") in {refused!r}:
+            raise ModuleNotFoundError(f"No module named {{name}}", name=name)
+sys.meta_path.insert(0, Alone())
+"""
+
+
+def alone(extra: str) -> str:
+    """A script's beginning, after which an extra is all that is installed."""
+    named = {package: name for name, package in IMPORTED_AS.items()}
+    others = {normalized(bare_name(one)) for one in requirements()}
+    refused = others - {*DEPENDENCIES, *brought(extra)}
+    return ALONE.format(refused={named.get(one, one) for one in refused})
+
+
+@pytest.mark.parametrize("verb", PYPROJECT["project"]["entry-points"][COMMANDS])
+def test_a_verb_is_imported_where_its_extra_is_all_that_is_installed(verb: str) -> None:
+    (offer,) = entry_points(group=COMMANDS, name=verb)
+    module, _, name = offer.value.partition(":")
+    script = f"{alone(extra_of(module))}\nfrom {module} import {name}"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_recording_is_judged_where_only_the_extra_for_tests_is_installed() -> None:
+    script = f"""{alone("test")}
+import highwater
+run = highwater.load("examples/leader-kill-acks1")
+print(highwater.check(run)["L4"].count, highwater.BlockingCluster, highwater.recorded)
+try:
+    highwater.read_ops
+except ModuleNotFoundError as missing:
+    print(missing)
+"""
+    command = [sys.executable, "-c", script]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    count, missing = ran.stdout.splitlines()
+    assert count.startswith("406 ")
+    assert missing == (
+        "highwater.read_ops needs the package `pyspark`, which comes with an extra: "
+        "pip install 'highwatermark[spark]'"
+    )
 
 
 @pytest.mark.parametrize("folder", ["tests", "bench", "docs"])

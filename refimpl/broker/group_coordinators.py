@@ -133,6 +133,10 @@ class GroupCoordinators:
         self.context.respond(request, m.FindCoordinatorResponse(found))
 
     def _found(self, key_type: int, key: str) -> m.FoundCoordinator:
+        if key_type == m.TRANSACTION:
+            # librdkafka takes this error alone for final, and asks for ever after any other.
+            why = "Transactions are not served here."
+            return m.FoundCoordinator(key, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", message=why)
         if key_type != m.GROUP:
             why = "Only groups have coordinators here."
             return m.FoundCoordinator(key, "INVALID_REQUEST", message=why)

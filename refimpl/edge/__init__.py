@@ -9,17 +9,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refimpl.edge.server.arguments import NoEffectWarning
+    from refimpl.edge.server.errors import ClusterError, NotRunning, UnknownBroker, UnknownPartition
     from refimpl.edge.server.faults import Rule
     from refimpl.edge.testing.blocking import BlockingCluster
-    from refimpl.edge.testing.cluster import Cluster, ClusterError
+    from refimpl.edge.testing.cluster import Cluster
 
-__all__ = ["BlockingCluster", "Cluster", "ClusterError", "Rule"]
+__all__ = [
+    "BlockingCluster",
+    "Cluster",
+    "ClusterError",
+    "NoEffectWarning",
+    "NotRunning",
+    "Rule",
+    "UnknownBroker",
+    "UnknownPartition",
+]
 
 _MODULES = {
     "BlockingCluster": "refimpl.edge.testing.blocking",
     "Cluster": "refimpl.edge.testing.cluster",
-    "ClusterError": "refimpl.edge.testing.cluster",
+    "ClusterError": "refimpl.edge.server.errors",
+    "NoEffectWarning": "refimpl.edge.server.arguments",
+    "NotRunning": "refimpl.edge.server.errors",
     "Rule": "refimpl.edge.server.faults",
+    "UnknownBroker": "refimpl.edge.server.errors",
+    "UnknownPartition": "refimpl.edge.server.errors",
 }
 
 

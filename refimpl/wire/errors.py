@@ -6,6 +6,8 @@ from functools import cache
 from attrs import frozen
 from kio.schema.errors import ErrorCode
 
+from refimpl.wire.api_names import api_name
+
 
 class WireError(Exception):
     """These bytes are no request; the connection that they came by is closed, as Kafka does."""
@@ -43,13 +45,19 @@ class UnsupportedVersion(WireError):
 
     def __str__(self) -> str:
         """Which one."""
-        return f"version {self.version} of API key {self.api_key} is not served"
+        return f"version {self.version} of {api_name(self.api_key)} is not served"
 
 
 @cache
 def _codes() -> Mapping[str | None, ErrorCode]:
     codes = {code.name.upper(): code for code in ErrorCode}
     return {**codes, None: ErrorCode.none}
+
+
+@cache
+def error_names() -> Mapping[int, str]:
+    """Kafka's names of errors, by number; 0 is no error."""
+    return {code.value: code.name.upper() for code in ErrorCode}
 
 
 def error_code(name: str | None) -> ErrorCode:

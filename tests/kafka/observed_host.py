@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from attrs import define, field
 
+from refimpl.edge.server.host import Answers
 from refimpl.edge.server.stored_host import StoredBrokerHost
 from refimpl.machines.replica import Replica
 from refimpl.messages import observations as o
@@ -105,7 +106,7 @@ class ObservedHost(StoredBrokerHost):
                 self._deciding = [one for one in self._deciding if one[0] != operation]
         StoredBrokerHost._delivered(self, output)
 
-    def _carry_out(self, outputs: Sequence[Any]) -> None:
+    def _carry_out(self, outputs: Sequence[Any], before: Answers = ()) -> None:
         seen: list[Any] = []
         for output in outputs:
             if isinstance(output, o.Deciding):
@@ -121,7 +122,7 @@ class ObservedHost(StoredBrokerHost):
                 seen.append(output)
         if self.up:
             self._write(seen)
-        StoredBrokerHost._carry_out(self, outputs)
+        StoredBrokerHost._carry_out(self, outputs, before)
 
     def _is_ours(self, output: Any) -> bool:
         if isinstance(output, o.Registered):

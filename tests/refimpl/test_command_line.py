@@ -69,7 +69,7 @@ def test_a_package_imported_late_is_named_with_the_extra_that_brings_it(call: Ca
     result = call(doing=refuse(ModuleNotFoundError("No module", name="pyspark.sql")))
     assert result.exit_code == 2
     assert "the package `pyspark`" in result.stderr
-    assert "pip install '.[traces_probe]'" in result.stderr
+    assert "pip install 'highwatermark[spark]'" in result.stderr
 
 
 def test_a_missing_module_of_our_own_is_not_blamed_on_the_installation(call: Call) -> None:
@@ -124,7 +124,7 @@ def test_help_imports_no_room_but_the_core() -> None:
 
 
 def test_an_extra_that_is_not_installed_is_one_line_and_exit_2() -> None:
-    """Hide the packages of the extra `traces` from a real process, as a core install would."""
+    """Hide packages of the extra `check` from a real process, as a core install would."""
     script = (
         "import sys\n"
         "sys.modules['pyspark'] = sys.modules['pyarrow'] = sys.modules['edn_format'] = None\n"
@@ -136,6 +136,6 @@ def test_an_extra_that_is_not_installed_is_one_line_and_exit_2() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 2
-    assert "pip install '.[traces]'" in ran.stderr
+    assert "pip install 'highwatermark[check]'" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert len(ran.stderr.splitlines()) == 1

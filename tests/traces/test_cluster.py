@@ -139,7 +139,7 @@ def start(cluster: Cluster, name: str, main: str, *arguments: str) -> None:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    (folder / "check.py").write_text("from refimpl.__main__ import main\n\nmain()\n")
+    (folder / "check.py").write_text("from highwater.__main__ import main\n\nmain()\n")
     master = f"spark://127.0.0.1:{free_port()}"
     with running(Cluster(folder, bare_python(folder / "venv"), packed(folder), master)) as there:
         yield there

@@ -80,4 +80,4 @@ def test_a_check_is_explained_where_the_tools_of_the_specs_are_not_installed() -
     assert ran("L4").returncode == 0
     missing = ran("CommittedInIsr")
     assert missing.returncode == 2
-    assert "pip install '.[properties]'" in missing.stderr
+    assert "pip install 'highwatermark[verify]'" in missing.stderr

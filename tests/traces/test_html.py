@@ -659,7 +659,7 @@ def test_a_missing_folder_and_a_missing_package_are_told_before_the_work(tmp_pat
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ran.returncode == 2
     assert "the package `matplotlib`, which is not installed" in ran.stderr
-    assert "pip install '.[html]'" in ran.stderr
+    assert "pip install 'highwatermark[html]'" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert list(tmp_path.iterdir()) == []
 

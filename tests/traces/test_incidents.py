@@ -9,9 +9,9 @@ LOSS = ("L1", "L3", "L4", "L15")
 
 
 def found(check: str, first: int = 0, last: int | None = None, **more: Any) -> Found:
-    fields: dict[str, Any] = {"partition": ("orders", 0), "broken": 1, **more}
     ranges = ((first, first if last is None else last),)
-    return Found(check=check, **{"ranges": ranges, **fields})
+    fields: dict[str, Any] = {"partition": ("orders", 0), "broken": 1, "ranges": ranges, **more}
+    return Found(check=check, **fields)
 
 
 def at(second: float, **more: Any) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from tests.wire.differences import ROWS, Row
 from tests.wire.recording import differences, kept, record
 from tests.wire.scripts import OF_THREE, SCRIPTS
 
+# Kafka is given the same settings, of which some have no effect here.
+pytestmark = pytest.mark.filterwarnings("ignore::refimpl.edge.NoEffectWarning")
+
 #: As the recorded broker was configured
 CONFIGS = {
     "offsets.topic.replication.factor": "1",

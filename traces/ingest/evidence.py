@@ -176,9 +176,9 @@ LOG_STARTS = (
 MARKS = frozenset((*TELLING, "answered"))
 _ENDING = (Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT)
 # Calls of administrators, and what any client may tell.
-_NEITHER = (Op.DELETE_GROUPS, Op.DELETE_OFFSETS, Op.ALTER_OFFSETS, Op.CREATE_PARTITIONS)
+_GROUPS = (Op.DELETE_GROUPS, Op.DELETE_OFFSETS, Op.ALTER_OFFSETS, Op.CREATE_PARTITIONS)
 _TOPICS = (Op.CREATE_TOPICS, Op.DELETE_TOPICS, Op.DESCRIBE_TOPICS)
-_NEITHER = frozenset((*_NEITHER, *_TOPICS, Op.METADATA, Op.PARTITIONS, Op.CRASH, Op.CLOSE))
+_NEITHER = frozenset((*_GROUPS, *_TOPICS, Op.METADATA, Op.PARTITIONS, Op.CRASH, Op.CLOSE))
 _OF: Mapping[str, frozenset[Op]] = {
     "producers": frozenset((Op.SEND, Op.INIT_PRODUCER, *_ENDING)),
     "consumers": frozenset(Op) - _NEITHER - {Op.SEND, Op.INIT_PRODUCER, *_ENDING},

@@ -5,6 +5,7 @@ import errno
 import gc
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -56,9 +57,6 @@ def broker(
     ZooKeeper, where Kafka 3.9 has them; start as many as there shall be, and any of them may be
     controller. Their logs are in DIR itself.
     """
-    # kio registers strategies with Hypothesis where that is installed, and imports it for that:
-    # 0.15 CPU-s of a start of 0.4, for nothing here.
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     with _no_collection():
         values = _configured(config, settings)
         host, port, data = _served_at(values, host, port, data)
@@ -69,9 +67,13 @@ def broker(
         elif broker_id is not None:
             raise click.UsageError("--id is for one broker of a cluster: name its --zookeeper")
         else:
+            from refimpl.edge.server.arguments import NoEffectWarning
             from refimpl.edge.testing.cluster import Cluster
 
-            cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
+            if "listeners" in values:  # the options come before the file
+                values = {**values, "listeners": f"PLAINTEXT://{host}:{port}"}
+            with warnings.catch_warnings(action="ignore", category=NoEffectWarning):
+                cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
         code = _runner()(serve(cluster))
     if code:
         sys.exit(code)
@@ -100,7 +102,7 @@ def _stored_broker(
         from refimpl.edge.server.stored_broker import StoredBroker
     except ModuleNotFoundError as missing:
         raise click.UsageError(
-            f"--zookeeper needs {missing.name}: pip install 'highwatermark[metadata]'"
+            f"--zookeeper needs {missing.name}: pip install 'highwatermark[broker]'"
         ) from None
     id = str(broker_id or values.get("node.id") or values.get("broker.id") or "")
     if not id.isdigit():

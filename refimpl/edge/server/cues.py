@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from attrs import define, field, frozen
 
+from refimpl.edge.server import arguments
+
 What: TypeAlias = Literal[
     "requested",
     "written",
@@ -147,6 +149,11 @@ _acting: ContextVar[Cue | None] = ContextVar("acting", default=None)
 """The cue whose deed is being done."""
 
 
+def is_acting() -> bool:
+    """Whether this runs because a cue was met."""
+    return _acting.get() is not None
+
+
 def begun(task: asyncio.Future[Any]) -> None:
     """Something was begun that takes time; a cue by which it was begun waits for it."""
     cue = _acting.get()
@@ -167,6 +174,9 @@ def new_cue(
         raise ValueError(f"when({what!r}): expected {known}, count; found {', '.join(strange)}")
     if count < 1:
         raise ValueError(f"when({what!r}): expected a count of 1 or more, found {count}")
+    if "api" in told:
+        arguments.api(told["api"])
+    arguments.callable_or_none("do", do)
     return Cue(what, told, count, do, required)
 
 

@@ -6,10 +6,11 @@ many it is for.
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from attrs import define, field
 
+from refimpl.edge.server import arguments
 from refimpl.wire.errors import WireError
 from refimpl.wire.headers import read_client_id
 from refimpl.wire.messages import is_flexible
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
 What = Literal[
     "hold", "delay", "drop", "drop response", "fail", "disconnect", "disconnect unhandled"
 ]
+
+
+class Which(TypedDict, total=False):
+    """Which requests a rule is for: all of an API, unless these say less.
+
+    A test of the pytest plugin fails where a rule met nothing, unless `required` is False.
+    """
+
+    broker: int | None
+    client_id: str | None
+    after: int
+    count: int | None
+    observe: Callable[[str, str | None], None] | None
+    required: bool
 
 
 @define(eq=False, repr=False)
@@ -46,6 +61,19 @@ class Rule:
     _waiters: list[tuple[int, asyncio.Future[None]]] = field(
         factory=list[tuple[int, asyncio.Future[None]]], init=False
     )
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what no request could meet."""
+        arguments.api(self.api)
+        if self.what == "fail":
+            arguments.error(self.error)
+        arguments.whole("after", self.after)
+        if self.count is not None:
+            arguments.whole("count", self.count, 1)
+        if self.client_id is not None:
+            arguments.text("client_id", self.client_id)
+        arguments.whole("by_ms", self.delay_ms)
+        arguments.callable_or_none("observe", self.observe)
 
     def __repr__(self) -> str:
         """The rule in the words in which it was made."""

@@ -98,7 +98,7 @@ class BrokerHost:
         Raises UnusableDirectory, or OSError for a port in use.
         """
         disk = self.directory.open()
-        listener = Listener(self, self.limits, self.budget, self.faults, self.watch)
+        listener = Listener(self, self.limits, self.budget, self.faults, self.watch, self.id)
         try:
             accepts = self.accepts_at_once
             self.port = listener.listen(self.host, self.port, accepts=accepts)

@@ -15,6 +15,7 @@ from refimpl.configs import Configs
 from refimpl.edge.server.connection import Connection, Received
 from refimpl.edge.server.faults import Faults, client_of
 from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.unserved import HANDSHAKE_FAILURE, SASL, Unserved, is_tls
 from refimpl.edge.server.watching import Watch
 from refimpl.wire.errors import WireError
 
@@ -68,6 +69,8 @@ class Listener:
     faults: Faults
     #: What cues hear, where there are any
     watch: Watch | None = None
+    #: The broker's number, for what is said of clients
+    id: int = 0
     #: Who asks for what is being begun; told only where there are cues
     client_id: str | None = field(default=None, init=False)
     connections: set[Connection] = field(factory=set[Connection], init=False)
@@ -77,6 +80,7 @@ class Listener:
     paused: bool = field(default=False, init=False)
     ended: bool = field(default=False, init=False)
     refusals: int = field(default=0, init=False)
+    unserved: Unserved = field(init=False)
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _sockets: list[socket.socket] = field(factory=list[socket.socket], init=False)
     _accepting: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]], init=False)
@@ -85,6 +89,7 @@ class Listener:
     def __attrs_post_init__(self) -> None:
         """As much for requests in flight as for large frames."""
         self.in_flight = Budget(self.limits.queued_max_request_bytes)
+        self.unserved = Unserved(self.id)
 
     def listen(self, host: str, port: int, *, accepts: bool = True) -> int:
         """Take the port, or any for 0; answers which. Raises OSError if it is taken.
@@ -188,14 +193,19 @@ class Listener:
 
     def handle(self, received: Received) -> None:
         """A request: on to the broker, unless a fault is to happen to it."""
+        if received.api.key in SASL:
+            self.unserved.login(received.connection.host, received.api.name)
         if self.watch is not None:
             self.watch.requested(received.api.name, client_of(received))
         if not self.faults.rules or not self.faults.meet(received):
             received.begin()
 
     def refused(self, connection: Connection, error: WireError) -> None:
-        """A connection has been ended for what came by it."""
+        """A connection ends for what came by it."""
         self.refusals += 1
+        self.unserved.refused(connection.host, error)
+        if is_tls(error) and connection.transport is not None:
+            connection.transport.write(HANDSHAKE_FAILURE)
 
     def failed(self, api: Api, error: Exception) -> None:
         """A bug of ours: the client sees a closed connection, and everybody else nothing."""

@@ -2,37 +2,43 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from threading import Thread, current_thread
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, Unpack, cast
 
 from attrs import frozen
 
-from refimpl.edge.server.cues import begun
+from refimpl.edge.server.cues import begun, is_acting
+from refimpl.edge.server.errors import NotRunning
+from refimpl.edge.testing.blocking_methods import BlockingMethods, Settings
 from refimpl.edge.testing.cluster import Cluster
 
 WAIT = ("met", "until")
 """The methods that wait for what clients do."""
 
 
-class BlockingCluster:
+class BlockingCluster(BlockingMethods):
     """Every method and property of `Cluster`, each of which returns when it is done.
 
     with BlockingCluster(brokers=3) as cluster:
         cluster.create_topic("orders", replicas=3)
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[Settings]) -> None:
         """What `Cluster` takes."""
         self._cluster = Cluster(**settings)
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="highwater", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
 
     def __enter__(self) -> Self:
         """Start, and return when all brokers serve."""
+        if self._thread is not None:
+            raise NotRunning("this cluster was started before: make another one")
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="highwater", daemon=True)
         self._thread.start()
         try:
             self._run(self._cluster.__aenter__)
@@ -48,37 +54,47 @@ class BlockingCluster:
         trace: TracebackType | None,
     ) -> None:
         """End as `Cluster` does."""
+        if self._loop is None:
+            return
         try:
             self._run(self._cluster.__aexit__, kind, error, trace)
         finally:
             self._end()
 
-    def __getattr__(self, name: str) -> Any:
-        """A method to call, or a property as it is now, of the cluster."""
-        kind = inspect.getattr_static(Cluster, name, None)
-        if inspect.isfunction(kind):
-            return partial(self._run, getattr(self._cluster, name))
+    def start(self) -> Self:
+        """Start, for code without `with`; `close` ends it."""
+        return self.__enter__()
+
+    def close(self) -> None:
+        """End, as the end of `with` does; a second time it does nothing."""
+        self.__exit__(None, None, None)
+
+    def _call(self, name: str, *args: Any, **which: Any) -> Any:
+        """Call a method of the cluster, which has to run."""
+        self._running()
+        return self._run(getattr(self._cluster, name), *args, **which)
+
+    def _get(self, name: str) -> Any:
+        """An attribute of the cluster as it is now."""
+        if self._loop is None:
+            return getattr(self._cluster, name)
         return self._run(getattr, self._cluster, name)
 
     def _run(self, call: Callable[..., Any], *args: Any, **which: Any) -> Any:
         """Run a function, or a coroutine to its end, in the thread of the brokers.
 
-        What runs there already, such as the condition of an `until`, is called as it is.
+        What runs there already, such as the condition of an `until`, is called as it is. What a cue
+        has to do may begin there what takes time, and the cue waits for it.
         """
+        name = getattr(call, "__name__", "")
         if current_thread() is self._thread:
             result = call(*args, **which)
-            if not inspect.isawaitable(result):
-                return result
-            task = asyncio.ensure_future(cast("Any", result))
-            begun(task)
-            return task
-        name = getattr(call, "__name__", "")
+            return _begun(result, name) if inspect.iscoroutine(result) else result
         if name in WAIT and _in_a_loop():
             raise RuntimeError(
                 f"{name}() would block the event loop that it is called in, and with it the "
                 f"clients that it waits for: use `await cluster.aio.{name}(…)`"
             )
-
         return self._start(call, *args, **which).result()
 
     def _start(self, call: Callable[..., Any], *args: Any, **which: Any) -> Future[Any]:
@@ -86,7 +102,14 @@ class BlockingCluster:
             result = call(*args, **which)
             return await cast("Any", result) if inspect.isawaitable(result) else result
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop)
+        return asyncio.run_coroutine_threadsafe(run(), self._running())
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        """The loop of the brokers. Raises NotRunning."""
+        if self._loop is None:
+            state = "has not been started" if self._thread is None else "has ended"
+            raise NotRunning(f"this cluster {state}: use it inside of `with`")
+        return self._loop
 
     async def begin(self, name: str, *args: Any, **which: Any) -> Any:
         """Call a method of `Cluster` from any event loop."""
@@ -99,12 +122,25 @@ class BlockingCluster:
         return Aio(self)
 
     def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        loop, self._loop = self._loop, None
+        assert loop is not None
+        assert self._thread is not None
+        loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
         # Whoever was being accepted at the end is cut off, too.
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.close()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+
+def _begun(coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+    """What a cue has to do goes on by itself; anybody else in the brokers' thread cannot wait."""
+    if not is_acting():
+        coroutine.close()
+        raise RuntimeError(f"{name} waits for brokers, and so cannot be called in their thread")
+    task = asyncio.ensure_future(coroutine)
+    begun(task)
+    return task
 
 
 def _in_a_loop() -> bool:

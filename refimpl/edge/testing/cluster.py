@@ -10,17 +10,20 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from attrs import define, field
+from attrs.converters import optional
 
 from refimpl.broker.partition import Partition
 from refimpl.configs import Configs
+from refimpl.edge.server import arguments
 from refimpl.edge.server.addresses import advertised_of
 from refimpl.edge.server.controller_host import ControllerHost
 from refimpl.edge.server.controller_log import ControllerLog
 from refimpl.edge.server.cues import Cue, Cues, Event, new_cue
-from refimpl.edge.server.faults import Rule, What
+from refimpl.edge.server.errors import ClusterError, NotRunning
+from refimpl.edge.server.faults import Rule, What, Which
 from refimpl.edge.server.host import BrokerHost
 from refimpl.edge.server.listener import QUICK, limits_of
 from refimpl.edge.server.log_directory import (
@@ -34,6 +37,7 @@ from refimpl.edge.server.log_directory import (
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.network import Network
 from refimpl.edge.server.watching import Furthest, Watch, is_assigned
+from refimpl.edge.testing import lookups
 from refimpl.edge.testing.rebalancing import Phantom, coordinator_of, group_of
 from refimpl.messages import controller as c
 from refimpl.messages import group as g
@@ -43,14 +47,6 @@ from refimpl.messages.controller import CONTROLLER
 from refimpl.records.coordinators import OFFSETS_TOPIC
 
 LOOPBACK = "127.0.0.1"
-
-
-class ClusterError(Exception):
-    """An operation that the cluster refused: Kafka's name of the error, and why."""
-
-    def __init__(self, error: str, message: str | None) -> None:
-        super().__init__(f"{error}: {message}" if message else error)
-        self.error = error
 
 
 @define(eq=False, repr=False)
@@ -63,13 +59,15 @@ class Cluster:
     makes the placement of replicas the same each time. `observe` is told what every node observes.
     With `offsets_topic` the topic in which groups are kept is made at the start; by itself it is
     made for the first group, whose client then waits as long as it likes before it asks again.
+
+    Raises ValueError for what cannot be, and warns (NoEffectWarning) of what would have no effect.
     """
 
     brokers: int = 3
     port: int = 0
     host: str = LOOPBACK
-    data: Path | None = None
-    configs: Mapping[str, str] = field(factory=dict[str, str])
+    data: Path | None = field(default=None, converter=optional(Path))
+    configs: Mapping[str, arguments.Setting] = field(factory=dict[str, arguments.Setting])
     seed: int | None = None
     observe: Callable[[int, Any], None] | None = None
     #: broker.rack of each broker that has one
@@ -81,25 +79,42 @@ class Cluster:
     #: All rules that were made, also those that are lifted
     rules: list[Rule] = field(factory=list[Rule], init=False)
     cues: Cues = field(factory=Cues, init=False)
+    _settings: dict[str, str] = field(init=False)
+    _state: str = field(default="has not been started", init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what cannot be."""
+        arguments.whole("brokers", self.brokers, 1, arguments.MOST_BROKERS)
+        arguments.whole("port", self.port, 0, 65_536 - self.brokers)
+        if self.seed is not None:
+            arguments.whole("seed", self.seed)
+        arguments.racks(self.racks, self.brokers)
+        arguments.callable_or_none("observe", self.observe)
+        self._settings = arguments.broker_settings(
+            self.configs, self.host, self.port, in_memory=self.data is None
+        )
 
     # From start to end
 
     async def start(self) -> Self:
         """Start the controller and all brokers, and return when all of them serve.
 
-        Raises OSError for a port in use, UnusableDirectory.
+        Raises OSError for a port in use, UnusableDirectory, NotRunning if it was started before.
         """
+        if self._state != "has not been started":
+            raise NotRunning(f"this cluster {self._state}: make another one")
         offsets_replicas = str(min(3, self.brokers))
-        static = {**QUICK, "offsets.topic.replication.factor": offsets_replicas, **self.configs}
+        static = {**QUICK, "offsets.topic.replication.factor": offsets_replicas, **self._settings}
         configs = Configs(static)
         limits = limits_of(configs)
         budget = Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes))
-        advertised = advertised_of(self.configs)
+        advertised = advertised_of(self._settings)
         cluster_id = self._cluster_id()
         log = self._controller_log(cluster_id)
         self.controller = ControllerHost(
             self.network, configs, cluster_id, self.seed, self.observe, log
         )
+        self._state = "runs already"
         try:
             self.controller.start()
             for number in range(1, self.brokers + 1):
@@ -116,7 +131,7 @@ class Cluster:
                     advertised=advertised and (advertised[0], advertised[1] + number - 1),
                     observe=self.observe,
                 )
-                await self.hosts[number].start()
+                await self._listen(self.hosts[number])
             await self.settled()
             if self.offsets_topic:
                 self._make_offsets_topic()
@@ -128,6 +143,13 @@ class Cluster:
             self.close()
             raise
         return self
+
+    async def _listen(self, host: BrokerHost) -> None:
+        """Start a broker, whose port may be taken."""
+        try:
+            await host.start()
+        except OSError as refused:
+            raise lookups.port_taken(host, refused) from None
 
     def _make_offsets_topic(self) -> None:
         """Let a broker ask for it, with the settings that it has for it."""
@@ -165,8 +187,17 @@ class Cluster:
         return FileDirectory(self.data / f"broker-{number}", number, cluster_id)
 
     async def settled(self, timeout_ms: int = 30_000) -> None:
-        """Return when every broker that runs knows of all others, and of all that was decided."""
-        await self.until(self._is_settled, timeout_ms)
+        """Return when every broker that runs knows of all others, and of all that was decided.
+
+        Raises TimeoutError, which names the brokers that do not: one that is paused, or cut off.
+        """
+        arguments.whole("timeout_ms", timeout_ms, 1)
+        self._check_running()
+        try:
+            await self.until(self._is_settled, timeout_ms)
+        except TimeoutError:
+            why = lookups.unsettled(self.hosts, self.controller.controller.metadata)
+            raise TimeoutError(f"the cluster is not settled after {timeout_ms} ms: {why}") from None
 
     def _is_settled(self) -> bool:
         version = self.controller.controller.metadata.metadata_version
@@ -180,10 +211,17 @@ class Cluster:
         )
 
     async def until(self, condition: Callable[[], bool], timeout_ms: int = 30_000) -> None:
-        """Return when this is true. Raises TimeoutError."""
-        async with asyncio.timeout(timeout_ms / 1000):
-            while not condition():
-                await asyncio.sleep(0.001)
+        """Return when this is true. Raises TimeoutError, which shows the condition."""
+        arguments.whole("timeout_ms", timeout_ms, 1)
+        arguments.condition(condition)
+        self._check_running()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not condition():
+                    await asyncio.sleep(0.001)
+        except TimeoutError:
+            what = lookups.condition_named(condition)
+            raise TimeoutError(f"not true within {timeout_ms} ms: {what}") from None
 
     async def stop_all(self) -> None:
         """Stop every broker, each handing its leadership over while somebody is left."""
@@ -193,6 +231,9 @@ class Cluster:
 
     def close(self) -> None:
         """End at once."""
+        if self._state != "runs already":
+            return
+        self._state = "has ended"
         for host in self.hosts.values():
             host.kill()
         self.controller.close()
@@ -213,25 +254,38 @@ class Cluster:
         else:
             await self.stop_all()
 
+    def _check_running(self) -> None:
+        """Nothing can be asked of a cluster before its start, nor after its end."""
+        if self._state != "runs already":
+            raise NotRunning(f"this cluster {self._state}: use it inside of `with` or `async with`")
+
     # What is there
 
     @property
     def bootstrap(self) -> str:
         """What clients connect to: bootstrap.servers."""
+        self._check_running()
         return ",".join(f"{host.host}:{host.port}" for host in self.hosts.values())
 
     @property
     def cluster_id(self) -> str:
         """The cluster's id."""
+        self._check_running()
         return self.controller.cluster_id
 
     def partition(self, topic: str, partition: int) -> PartitionRegistration:
-        """What the controller has decided: leader, ISR, replicas, epochs. Raises KeyError."""
-        metadata = self.controller.controller.metadata
-        return metadata.partitions[TopicPartition(topic, partition)]
+        """What the controller has decided: leader, ISR, replicas, epochs.
+
+        Raises UnknownPartition.
+        """
+        self._check_running()
+        return lookups.partition(self.controller.controller.metadata, topic, partition)
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Who leads, by the controller; None for nobody."""
+        """Who leads, by the controller; None for nobody.
+
+        A leader that was killed is named until its session has expired.
+        """
         return self.partition(topic, partition).decision.leader
 
     def isr(self, topic: str, partition: int) -> frozenset[int]:
@@ -239,8 +293,10 @@ class Cluster:
         return self.partition(topic, partition).decision.isr
 
     def replica(self, topic: str, partition: int, broker: int) -> Partition:
-        """A replica as its broker has it. Raises KeyError."""
-        return self.hosts[broker].node.partitions[TopicPartition(topic, partition)]
+        """A replica as its broker has it. Raises UnknownPartition, UnknownBroker."""
+        self._check_running()
+        metadata = self.controller.controller.metadata
+        return lookups.replica(self.hosts, metadata, topic, partition, broker)
 
     def log(self, topic: str, partition: int, broker: int) -> Sequence[Any]:
         """The records in a replica's log, each with its leader epoch and value."""
@@ -258,6 +314,7 @@ class Cluster:
 
     async def ask(self, body: Any) -> Any:
         """Put one of `refimpl.messages.controller` to the controller; its answer."""
+        self._check_running()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.controller.ask(body, answer.set_result)
         return await answer
@@ -267,14 +324,15 @@ class Cluster:
         name: str,
         partitions: int = 1,
         replicas: int = 1,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, arguments.Setting] | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
-        """Make a topic, and return when it can be written to. Raises ClusterError.
+        """Make a topic, and return when it can be written to. Raises ClusterError, ValueError.
 
         `assignments` name the replicas of each partition, the preferred leader first.
         """
-        pairs = list((configs or {}).items())
+        arguments.topic(name, partitions, replicas, assignments)
+        pairs = list(arguments.topic_settings(configs or {}).items())
         if assignments:
             topic = c.CreatableTopic(name, assignments=list(assignments.items()), configs=pairs)
         else:
@@ -288,7 +346,9 @@ class Cluster:
     async def move_leader(self, topic: str, partition: int, broker: int) -> None:
         """Let another one of the ISR lead. Raises ClusterError if that cannot be."""
         name = TopicPartition(topic, partition)
-        replicas = self.partition(topic, partition).replicas
+        self._check_running()
+        metadata = self.controller.controller.metadata
+        replicas = lookups.may_lead(self.hosts, metadata, topic, partition, broker).replicas
         others = [one for one in replicas if one != broker]
         moved = c.ReassignablePartition(name, [broker, *others])
         response = await self.ask(c.AlterPartitionReassignmentsRequest([moved]))
@@ -304,43 +364,66 @@ class Cluster:
 
     async def stop(self, broker: int) -> None:
         """A controlled shutdown: leadership goes to others, everything is written down."""
-        await self.hosts[broker].stop()
+        await self._running(broker, "be stopped").stop()
 
     def kill(self, broker: int, *, expire: bool = False) -> None:
-        """End a broker's process as SIGKILL does; with `expire` its session ends at once, too.
+        """End a broker's process as SIGKILL does: nobody is told. With `expire` its session ends
+        at once, too.
 
-        Without, the controller waits broker.session.timeout.ms before others lead in its place.
+        Without, the controller gives it up after `broker.session.timeout.ms` (9 s), so what is sent
+        to its partitions takes 10 s unless `expire_session(broker)` follows.
         """
-        self.hosts[broker].kill()
+        self._running(broker, "be killed").kill()
         if expire:
             self.expire_session(broker)
 
     async def restart(self, broker: int) -> None:
         """Start a broker that is down again, on its old port, and return when it serves."""
-        await self.hosts[broker].start()
+        self._check_running()
+        await self._listen(lookups.down(self.hosts, broker))
         await self.settled()
+
+    def _broker(self, broker: int) -> BrokerHost:
+        self._check_running()
+        return lookups.broker(self.hosts, broker)
+
+    def _running(self, broker: int, wanted: str) -> BrokerHost:
+        self._check_running()
+        return lookups.running(self.hosts, broker, wanted)
 
     # Faults, by the simulator's names
 
     def pause(self, broker: int) -> None:
         """A broker does nothing any more, as after SIGSTOP."""
-        self.hosts[broker].pause()
+        self._running(broker, "be paused").pause()
 
     def resume(self, broker: int) -> None:
         """It goes on."""
-        self.hosts[broker].resume()
+        self._running(broker, "go on").resume()
 
     def cut(self, broker: int, how: str = "all", peer: int | None = None) -> None:
         """Cut a broker off from the others: "all", "from" it, "to" it, "controller", "brokers",
         "from_brokers", "to_brokers", or "one" `peer`. Clients still reach it. Raises ValueError."""
+        self._check_peers(broker, peer)
         self.network.cut |= self.network.links(broker, how, peer)
 
     def slow(self, broker: int, by_ms: int, how: str = "all", peer: int | None = None) -> None:
         """Messages on these links take so long. Raises ValueError."""
+        arguments.whole("by_ms", by_ms)
+        self._check_peers(broker, peer)
         self.network.slow_ms |= dict.fromkeys(self.network.links(broker, how, peer), by_ms)
 
+    def _check_peers(self, broker: int, peer: int | None) -> None:
+        self._broker(broker)
+        if peer is not None and self._broker(peer).id == broker:
+            raise ValueError(f"peer: broker {broker} has no link to itself")
+
     def heal(self) -> None:
-        """Nothing is wrong any more: links are well, paused brokers go on, requests pass."""
+        """Nothing is wrong any more: links are well, paused brokers go on, requests pass.
+
+        A broker that is down stays down.
+        """
+        self._check_running()
         self.network.heal()
         for host in self.hosts.values():
             host.resume()
@@ -348,48 +431,57 @@ class Cluster:
 
     def expire_session(self, broker: int) -> None:
         """The controller gives a broker up, as if it had not been heard of for too long."""
+        self._broker(broker)
         self.controller.expire_session(broker)
 
     def advance(self, by_ms: int, broker: int | None = None) -> None:
         """Let time pass on a broker's clock, or on all clocks and the controller's."""
-        for host in self.hosts.values() if broker is None else [self.hosts[broker]]:
+        arguments.whole("by_ms", by_ms, 1)
+        for host in self._meant(broker):
             host.advance(by_ms)
         if broker is None:
             self.controller.advance(by_ms)
 
-    def hold(self, api: str, **which: Any) -> Rule:
+    def _meant(self, broker: int | None) -> Sequence[BrokerHost]:
+        """One broker, or all."""
+        self._check_running()
+        return list(self.hosts.values()) if broker is None else [self._broker(broker)]
+
+    def hold(self, api: str, **which: Unpack[Which]) -> Rule:
         """Hold requests of an API, such as "Produce", until the rule's `release()`."""
-        return self._rule(api, "hold", **which)
+        return self._rule(api, "hold", which)
 
-    def delay(self, api: str, by_ms: int, **which: Any) -> Rule:
+    def delay(self, api: str, by_ms: int, **which: Unpack[Which]) -> Rule:
         """Handle requests so much later."""
-        return self._rule(api, "delay", delay_ms=by_ms, **which)
+        return self._rule(api, "delay", which, delay_ms=by_ms)
 
-    def drop(self, api: str, **which: Any) -> Rule:
+    def drop(self, api: str, **which: Unpack[Which]) -> Rule:
         """Never handle requests, nor answer them."""
-        return self._rule(api, "drop", **which)
+        return self._rule(api, "drop", which)
 
-    def drop_response(self, api: str, **which: Any) -> Rule:
+    def drop_response(self, api: str, **which: Unpack[Which]) -> Rule:
         """Handle requests, and do not answer them: an acknowledgement that is lost."""
-        return self._rule(api, "drop response", **which)
+        return self._rule(api, "drop response", which)
 
-    def disconnect(self, api: str, *, handled: bool = True, **which: Any) -> Rule:
+    def disconnect(self, api: str, *, handled: bool = True, **which: Unpack[Which]) -> Rule:
         """Close the connection in place of an answer; unless it is `handled`, in place of handling
         the request as well."""
-        return self._rule(api, "disconnect" if handled else "disconnect unhandled", **which)
+        return self._rule(api, "disconnect" if handled else "disconnect unhandled", which)
 
-    def fail(self, api: str, error: str, **which: Any) -> Rule:
+    def fail(self, api: str, error: str, **which: Unpack[Which]) -> Rule:
         """Answer requests with an error by Kafka's name, and do nothing else."""
-        return self._rule(api, "fail", error=error, **which)
+        return self._rule(api, "fail", which, error=error)
 
-    def _rule(self, api: str, what: What, broker: int | None = None, **which: Any) -> Rule:
+    def _rule(self, api: str, what: What, which: Which, **more: Any) -> Rule:
         """A rule for one broker, or for all; `client_id`, `after` and `count` say which requests.
 
         A test of the pytest plugin fails where a rule met nothing, unless `required` is False.
         """
-        rule = Rule(api, what, **which)
+        others: dict[str, Any] = {**which, **more}
+        hosts = self._meant(others.pop("broker", None))
+        rule = Rule(api, what, **others)
         self.rules.append(rule)
-        for host in self.hosts.values() if broker is None else [self.hosts[broker]]:
+        for host in hosts:
             host.faults.add(rule)
         return rule
 
@@ -398,8 +490,11 @@ class Cluster:
     ) -> None:
         """Return once a fault has met so many requests, by itself one, or once a cue is met.
 
-        Raises TimeoutError, or what was raised by what a cue had to do.
+        Raises TimeoutError, ValueError, or what was raised by what a cue had to do.
         """
+        most = what.count if isinstance(what, Rule) else None
+        arguments.met(what, count, most, timeout_ms)
+        self._check_running()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await what.wait_met(count)
@@ -444,6 +539,7 @@ class Cluster:
         and then. Raises ValueError for what such an event does not tell.
         """
         wanted = {"topic": topic, "partition": partition, "client_id": client_id, "group": group}
+        self._check_running()
         cue = new_cue(what, {**wanted, "members": members, "api": api}, count, do, required)
         self._watch()
         self.cues.all.append(cue)
@@ -471,6 +567,7 @@ class Cluster:
         Raises ClusterError for a group without members. In a consumer group (KIP-848) it leaves
         when all others gave up what it was to have. Members hear of it by their next heartbeats.
         """
+        self._check_running()
         await asyncio.sleep(0)  # a cue may ask for it in the middle of what a coordinator says
         self._watch()
         phantom = Phantom(self.hosts, group)

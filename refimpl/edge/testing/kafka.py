@@ -14,6 +14,7 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self
 
+from refimpl.edge.server.arguments import Setting
 from refimpl.edge.server.cues import Cue
 from refimpl.edge.server.faults import Rule
 from refimpl.edge.testing.blocking import BlockingCluster
@@ -44,20 +45,19 @@ class Kafka(BlockingCluster):
         brokers: int = 1,
         *,
         topics: Mapping[str, int] | None = None,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, Setting] | None = None,
         seed: int | None = None,
         **settings: Any,
     ) -> None:
         """`topics` are made at the start, each with so many partitions; `settings` are those of
         `Cluster`."""
-        self.seed = SystemRandom().randrange(SEEDS) if seed is None else seed
-        self.brokers = brokers
         self._topics = dict(topics or {})
+        given: Any = {"offsets_topic": True, **settings}
         super().__init__(
             brokers=brokers,
             configs={**QUICK, **(configs or {})},
-            seed=self.seed,
-            **{"offsets_topic": True, **settings},
+            seed=SystemRandom().randrange(SEEDS) if seed is None else seed,
+            **given,
         )
 
     def __enter__(self) -> Self:
@@ -99,12 +99,12 @@ class Kafka(BlockingCluster):
         named = {_dotted(name): value for name, value in more.items()}
         return {"bootstrap.servers": self.bootstrap_servers, **named}
 
-    def create_topic(
+    def create_topic(  # pyright: ignore[reportIncompatibleMethodOverride]  # it answers the name
         self,
         name: str,
         partitions: int = 1,
         replicas: int | None = None,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, Setting] | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
         **settings: Any,
     ) -> str:
@@ -116,7 +116,7 @@ class Kafka(BlockingCluster):
         replicas = replicas or min(3, self.brokers)
         named = {key.replace("_", "."): _text(value) for key, value in settings.items()}
         configs = {**(configs or {}), **named}
-        self._run(self._cluster.create_topic, name, partitions, replicas, configs, assignments)
+        self._call("create_topic", name, partitions, replicas, configs, assignments)
         return name
 
     def topics(self) -> list[str]:

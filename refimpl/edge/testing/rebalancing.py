@@ -24,20 +24,21 @@ Hosts = Mapping[int, BrokerHost]
 def coordinator_of(hosts: Hosts, group: str) -> int:
     """The broker that coordinates a group. Raises LookupError."""
     for number, host in hosts.items():
-        coordinators = host.node.groups.coordinators if host.up else {}
-        if any(one.store.groups.get(group) is not None for one in coordinators.values()):
+        if _of(host, group) is not None:
             return number
     raise LookupError(f"no broker knows of a group {group!r}")
 
 
 def group_of(hosts: Hosts, group: str) -> Any:
     """A group as its coordinator has it; None if there is none."""
-    for host in hosts.values():
-        coordinators = host.node.groups.coordinators if host.up else {}
-        for one in coordinators.values():
-            if (found := one.store.groups.get(group)) is not None:
-                return found
-    return None
+    return next((found for one in hosts.values() if (found := _of(one, group)) is not None), None)
+
+
+def _of(host: BrokerHost, group: str) -> Any:
+    """A group that this broker coordinates."""
+    coordinators = host.node.groups.coordinators.by_partition.values() if host.up else ()
+    groups = (one.shard.store.groups.get(group) for one in coordinators)
+    return next((one for one in groups if one is not None), None)
 
 
 @define(eq=False)

@@ -44,6 +44,13 @@ def send(kafka: Kafka, *values: bytes, topic: str = "orders", **conf: Any) -> li
     return told
 
 
+def leader_of(kafka: Kafka, topic: str = "orders") -> int:
+    """The leader that its partition 0 has."""
+    leader = kafka.leader(topic, 0)
+    assert leader is not None
+    return leader
+
+
 def unmet(test: Callable[[Kafka], object]) -> list[str]:
     """What a test with one broker hears at its end."""
     with pytest.raises(UnmetError) as error:
@@ -88,7 +95,7 @@ def test_a_leader_dies_with_a_record_that_nobody_else_has(kafka: Kafka) -> None:
 
 
 def test_a_leader_hangs_with_a_record_and_goes_on_later(kafka: Kafka) -> None:
-    leader = kafka.leader("orders", 0)
+    leader = leader_of(kafka)
     told: list[Any] = []
 
     def pause(event: Event) -> None:
@@ -142,10 +149,10 @@ def test_records_are_told_apart_by_their_producers(kafka: Kafka) -> None:
 def test_a_high_watermark_that_a_new_leader_moves_again_is_not_counted_twice(kafka: Kafka) -> None:
     send(kafka, b"a", b"b")
     cue = kafka.when("committed", topic="orders", required=False)
-    leader = kafka.leader("orders", 0)
+    leader = leader_of(kafka)
     kafka.kill(leader, expire=True)
     kafka.until(lambda: kafka.leader("orders", 0) not in (None, leader))
-    kafka.until(lambda: kafka.high_watermark("orders", 0, kafka.leader("orders", 0)) == 2)
+    kafka.until(lambda: kafka.high_watermark("orders", 0, leader_of(kafka)) == 2)
     assert cue.met == 0
     send(kafka, b"c")
     assert cue.met == 1
@@ -391,7 +398,7 @@ def test_lost_and_repeated_records_are_found(kafka: Kafka) -> None:
 
 def test_only_committed_values_are_told(kafka: Kafka) -> None:
     kafka.create_topic("pairs", replicas=2, min_insync_replicas=1)
-    leader = kafka.leader("pairs", 0)
+    leader = leader_of(kafka, "pairs")
     kafka.cut(leader, "brokers")
     send(kafka, b"a", topic="pairs", acks=1)
     assert kafka.log_end("pairs", 0, leader) == 1
@@ -402,7 +409,7 @@ def test_only_committed_values_are_told(kafka: Kafka) -> None:
 
 
 def test_after_recovery_everything_is_committed(kafka: Kafka) -> None:
-    leader = kafka.leader("orders", 0)
+    leader = leader_of(kafka)
     kafka.cut(leader, "brokers")
     assert send(kafka, b"a", acks=1) == [0]
     kafka.kill(leader % 3 + 1, expire=True)

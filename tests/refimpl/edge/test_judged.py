@@ -71,7 +71,9 @@ def test_ten_killed_leaders_lose_nothing_that_was_acknowledged(tmp_path: Path) -
         writer.close()
         assert len(killed) == 10
         verdicts = judged(cluster, tmp_path / "run", killed)
-        assert cluster.high_watermark("safe", 0, cluster.leader("safe", 0)) == 400
+        leader = cluster.leader("safe", 0)
+        assert leader is not None
+        assert cluster.high_watermark("safe", 0, leader) == 400
     assert verdicts.verdict != "violated", verdicts.as_json()
     assert [verdicts[name].verdict for name in ("L1", "L3", "L4", "P1")] == ["holds"] * 4
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from attrs import define, field
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import (
+    AdminClient,
+    NewPartitions,  # pyright: ignore[reportPrivateImportUsage]
+)
 
 from tests.traces.record.clients import lines
 from traces.record import recorded
@@ -41,8 +44,11 @@ def confluent_client(answers: dict[str, Future[None]]) -> Any:
         def delete_consumer_groups(self, group_ids: list[str], **_: Any) -> Any:
             return {name: answers[name] for name in group_ids}
 
-        def alter_consumer_group_offsets(self, requests: list[Any], **_: Any) -> Any:
-            return {one.group_id: answers[one.group_id] for one in requests}
+        def alter_consumer_group_offsets(
+            self, alter_consumer_group_offsets_request: list[Any], **_: Any
+        ) -> Any:
+            groups = [one.group_id for one in alter_consumer_group_offsets_request]
+            return {name: answers[name] for name in groups}
 
         def create_partitions(self, new_partitions: list[Any], **_: Any) -> Any:
             return {one.topic: answers[one.topic] for one in new_partitions}

@@ -23,15 +23,16 @@ def made_again(w: Fixture) -> None:
 
 def _a_life(w: Fixture, consumer: str) -> None:
     member = {"group": MADE_AGAIN, "member": consumer, "generation": 1}
-    given = {"group": MADE_AGAIN, "records": w.records(1, 0, True)[: 2 * (consumer == FIRST)]}
+    records = w.records(1, 0, True)[: 2 * (consumer == FIRST)]
+    given = {"group": MADE_AGAIN, "records": records}
     w.call(consumer, "subscribe", topics=[TOPIC], group=MADE_AGAIN)
     w.call(consumer, "assigned", partitions=[name(1)], **member)
     if consumer != THIRD:  # of what is gone without a word nobody knows where it went
         w.call(consumer, "committed", partitions=[name(1)], offsets={}, **member)
-    if given["records"]:
+    if records:
         w.call(consumer, "poll", isolation="read_committed", **given)
         w.call(consumer, "process", **given)
-    reached = max((r["offset"] + 1 for r in given["records"]), default=0)
+    reached = max((r["offset"] + 1 for r in records), default=0)
     w.call(consumer, "commit", offsets={name(1): reached}, **member)
     w.call(consumer, "close")
 

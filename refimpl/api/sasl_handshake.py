@@ -1,0 +1,8 @@
+"""SaslHandshake: nobody logs in at a listener without SASL; clients take that for final."""
+
+from refimpl.api.call import Call, Values
+
+
+def handle(call: Call) -> Values:
+    """Refuse, as Kafka does at a PLAINTEXT listener."""
+    return {"error_code": "ILLEGAL_SASL_STATE", "mechanisms": ()}

@@ -1,0 +1,56 @@
+"""What clients ask of a broker that it does not serve, said once on standard error: TLS, a login,
+HTTP, an API that is not there.
+"""
+
+import sys
+
+from attrs import define, field
+
+from refimpl.wire.errors import FrameTooLarge, WireError
+
+HANDSHAKE_FAILURE = bytes.fromhex("15030300020228")
+"""A fatal alert of TLS: who expects TLS hears at once that there is none."""
+
+SASL = frozenset((17, 36))
+"""SaslHandshake and SaslAuthenticate"""
+
+_TLS = 0x1603
+_HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI")
+_MOST = 16
+
+
+def is_tls(error: WireError) -> bool:
+    """Whether a handshake of TLS was taken for a frame."""
+    return isinstance(error, FrameTooLarge) and error.size >> 16 == _TLS
+
+
+def what_came(error: WireError) -> str:
+    """What a client sent, as far as that can be told."""
+    if is_tls(error):
+        return "a TLS handshake, where PLAINTEXT alone is served: set security.protocol=PLAINTEXT"
+    if isinstance(error, FrameTooLarge) and error.size.to_bytes(4, signed=True) in _HTTP:
+        return "an HTTP request, where Kafka's protocol is served"
+    return f"a request that is not served: {error}"
+
+
+@define(eq=False)
+class Unserved:
+    """What one listener has said so far; the same thing is said once."""
+
+    broker: int
+    said: set[str] = field(factory=set[str], init=False)
+
+    def refused(self, host: str, error: WireError) -> None:
+        """A connection ends for what came by it."""
+        self._say(host, what_came(error))
+
+    def login(self, host: str, api: str) -> None:
+        """A client wants to log in."""
+        self._say(host, f"{api}, where nobody logs in: set security.protocol=PLAINTEXT")
+
+    def _say(self, host: str, what: str) -> None:
+        if what in self.said or len(self.said) > _MOST:
+            return
+        self.said.add(what)
+        more = " (nothing more is said of such clients)" if len(self.said) > _MOST else ""
+        print(f"highwater: broker {self.broker}: {host} sent {what}{more}", file=sys.stderr)
