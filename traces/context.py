@@ -13,6 +13,17 @@ import numpy as np
 from attrs import evolve, fields, frozen
 from numpy.typing import NDArray
 
+from traces.lacking import (
+    FILES,
+    LOG_STARTS,
+    NOTHING,
+    PARTITION,
+    READERS,
+    SCANNED,
+    SENDERS,
+    Lacking,
+    Needs,
+)
 from traces.lives import GroupLives
 from traces.meta import Meta, Topic
 from traces.names import Names
@@ -63,6 +74,7 @@ class Order(IntEnum):
     PROCESS_THEN_COMMIT = 1
     COMMIT_THEN_PROCESS = 2
     AUTO = 3
+    TRANSACTION = 4  # offsets go with the outputs of a transaction
 
 
 class Senders(IntEnum):
@@ -117,6 +129,7 @@ class Context:
     jepsen: bool
     complete: bool
     positions_known: bool
+    lacking: Lacking  # what is not told of some partitions, groups or producers
     senders_known: bool  # every attempt to send a record is told
     readers_known: bool  # every record that anybody was given is told
     consumers_whole: bool  # no consumer's file is missing or cut off
@@ -160,6 +173,21 @@ class Context:
     sizes: Sizes | None = None  # how many partitions producers knew of; without it, all
 
 
+def context_at(context: Context, needs: Needs) -> Context:
+    """The context of partitions that lack these needs beside what all lack."""
+    needs |= context.lacking.everywhere.get(PARTITION, NOTHING)
+    readers, whole = needs.isdisjoint(READERS), needs.isdisjoint(FILES)
+    return evolve(
+        context,
+        complete=needs.isdisjoint(SCANNED),
+        senders_known=needs.isdisjoint(SENDERS),
+        readers_known=readers,
+        consumers_whole=whole,
+        readers_whole=readers and whole,
+        starts_known=needs.isdisjoint((*LOG_STARTS, *FILES)),
+    )
+
+
 def context(
     meta: Meta,
     names: Names,
@@ -173,6 +201,7 @@ def context(
     lives: GroupLives | None = None,
     sizes: Sizes | None = None,
     senders: Mapping[int, Senders] | None = None,
+    lacking: Lacking | None = None,
 ) -> Context:
     """Lay the configuration out by number.
 
@@ -202,6 +231,7 @@ def context(
         jepsen=False,
         complete=meta.complete and scanned,
         positions_known=True,
+        lacking=lacking or Lacking(),
         senders_known=senders_known,
         readers_known=readers_known,
         consumers_whole=consumers_whole,
@@ -256,6 +286,7 @@ def history_context(*, subscribed: bool, compacted: bool) -> Context:
         jepsen=True,
         complete=True,
         positions_known=not subscribed,
+        lacking=Lacking(),
         senders_known=True,
         readers_known=True,
         consumers_whole=True,

@@ -19,7 +19,8 @@ from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.columns import Columns
-from traces.context import Context, Ints
+from traces.context import Context, Ints, context_at
+from traces.lacking import NOTHING, PARTITION, Needs
 from traces.locations import LOCATION, locations
 from traces.schema import COLUMNS
 from traces.scopes import SCOPES
@@ -51,6 +52,7 @@ _FINDING: dict[str, Any] = {
     "found": pa.int64(),
     "seen": pa.int64(),
     "extra": pa.int64(),
+    "lacking": pa.string(),  # needs, without which nothing may be said of this key
 }
 _NESTED: dict[str, Any] = {"events": EVENT, "locations": LOCATION}
 FINDINGS = pa.schema(
@@ -132,16 +134,51 @@ def judge(
         refuse_other_runs(whole["run"][np.array([start for start, _ in spans])], contexts)
         if foreign:
             refuse_merged_runs(whole)
+    lacking = _Lacking.of(whole, [start for start, _ in spans], scope, contexts)
     alone = list(spans)
     if scope == "partition" and unit is None and len(spans) >= packs.FEWEST:
-        alone = _judge_packs(tallied, whole, spans, checks, contexts)
+        alone = _judge_packs(tallied, whole, spans, checks, lacking)
     for start, end in alone:
-        run = int(whole["run"][start])
-        rows = SCOPES[scope].view(part(whole, start, end), contexts[run])
+        run, needs = int(whole["run"][start]), lacking.needs.get(start, NOTHING)
+        rows = SCOPES[scope].view(part(whole, start, end), lacking.context(run, needs))
         for check in checks:
             for found in check.function(rows):
-                tallied.add(run, check, found if unit is None else unit.own(found, rows), rows)
+                own = found if unit is None else unit.own(found, rows)
+                tallied.add(run, check, own, rows, needs)
     return tallied.rows
+
+
+@define
+class _Lacking:
+    """What is missing of each key of a bucket, and the context in which its rows are judged."""
+
+    scope: str
+    contexts: Mapping[int, Context]
+    needs: dict[int, Needs] = field(factory=dict[int, Needs])  # by the first row; not of all keys
+    _known: dict[tuple[int, Needs], Context] = field(factory=dict[tuple[int, Needs], Context])
+
+    @classmethod
+    def of(
+        cls, whole: Lazy, starts: list[int], scope: str, contexts: Mapping[int, Context]
+    ) -> "_Lacking":
+        """Of the keys whose rows begin at these."""
+        found = cls(scope, contexts)
+        if starts and any(one.lacking.within.get(scope) for one in contexts.values()):
+            at = np.array(starts)
+            one, two = (column[at].tolist() for column in SCOPES[scope].key(whole))
+            for start, run, *key in zip(starts, whole["run"][at].tolist(), one, two, strict=True):
+                if needs := contexts[run].lacking.at(scope, (key[0], key[1])):
+                    found.needs[start] = needs
+        return found
+
+    def context(self, run: int, needs: Needs) -> Context:
+        """That of keys that lack these needs."""
+        context = self.contexts[run]
+        if self.scope != PARTITION or not context.lacking.within.get(PARTITION):
+            return context
+        if (run, needs) not in self._known:
+            self._known[run, needs] = context_at(context, needs)
+        return self._known[run, needs]
 
 
 def _judge_packs(
@@ -149,21 +186,25 @@ def _judge_packs(
     whole: Lazy,
     spans: list[tuple[int, int]],
     checks: list[Check],
-    contexts: Mapping[int, Context],
+    lacking: "_Lacking",
 ) -> list[tuple[int, int]]:
-    """Judge what partitions can be judged together; returns those that are left."""
-    left = set(spans)
-    runs = whole["run"][np.array([start for start, _ in spans])]
-    for run in np.unique(runs).tolist():
-        mine = [span for span, number in zip(spans, runs.tolist(), strict=True) if number == run]
+    """Judge what partitions can be judged together; returns those that are left.
+
+    Those of a pack lack the same.
+    """
+    left, alike = set(spans), dict[tuple[int, Needs], list[tuple[int, int]]]()
+    runs = whole["run"][np.array([start for start, _ in spans])].tolist()
+    for span, run in zip(spans, runs, strict=True):
+        alike.setdefault((run, lacking.needs.get(span[0], NOTHING)), []).append(span)
+    for (run, needs), mine in alike.items():
         # In the order of the key, rows from the first to the last of these are all of this run.
-        first, last = mine[0][0], mine[-1][1]
+        first, last, context = mine[0][0], mine[-1][1], lacking.context(run, needs)
         near = [(start - first, end - first) for start, end in mine]
-        for pack in packs.packed(part(whole, first, last), near, contexts[run]):
+        for pack in packs.packed(part(whole, first, last), near, context):
             own = [(start + first, end + first) for start, end in pack]
-            rows = packs.pack_of(whole, own, contexts[run])
+            rows = packs.pack_of(whole, own, context)
             if rows is not None:
-                _judge_pack(tallied, whole, own, rows, checks, contexts[run])
+                _judge_pack(tallied, whole, own, rows, checks, context, needs)
                 left.difference_update(own)
     return sorted(left)
 
@@ -175,6 +216,7 @@ def _judge_pack(
     pack: Partition,
     checks: list[Check],
     context: Context,
+    needs: Needs,
 ) -> None:
     """A check that finds something in a pack looks at each of its partitions by itself."""
     run, view = int(whole["run"][own[0][0]]), SCOPES["partition"].view
@@ -184,12 +226,12 @@ def _judge_pack(
         together = check.id not in packs.CONDITIONAL or not any(one.seen for one in found)
         if together and not any(len(one.rows) for one in found):
             for one in found:
-                tallied.add(run, check, one, pack)
+                tallied.add(run, check, one, pack, needs)
             continue
         parts = parts or [view(part(whole, *span), context) for span in own]
         for rows in parts:
             for one in check.function(rows):
-                tallied.add(run, check, one, rows)
+                tallied.add(run, check, one, rows, needs)
 
 
 @define
@@ -205,9 +247,11 @@ class _Tallied:
     def rows(self) -> list[dict[str, Any]]:
         return [*self.counts.values(), *self.shown]
 
-    def add(self, run: int, check: Check, found: Found, rows: Rows) -> None:
-        """What one check found in the rows of one key."""
+    def add(self, run: int, check: Check, found: Found, rows: Rows, needs: Needs) -> None:
+        """What one check found in the rows of one key, which lacks these needs."""
+        lacking = " ".join(sorted(needs.intersection(check.closed)))
         for row in _as_rows(run, check.id, found, rows):
+            row["lacking"] = lacking
             if row["events"] is None:
                 _count(self.counts, row)
             else:
@@ -216,7 +260,8 @@ class _Tallied:
 
 def _count(counts: dict[tuple[Any, ...], dict[str, Any]], row: dict[str, Any]) -> None:
     """Add to what other keys had of the same."""
-    same = counts.setdefault((row["run"], row["check"], row["kind"], row["clause"]), row)
+    key = row["run"], row["check"], row["kind"], row["clause"], row["lacking"]
+    same = counts.setdefault(key, row)
     if same is not row:
         for name in ("found", "seen", "extra"):
             same[name] += row[name]

@@ -183,7 +183,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "committers": _WHO,
     "transaction_ends": _WHO,
     "message_timestamp_type": ("CreateTime", "LogAppendTime"),
-    "commit_order": ("process_then_commit", "commit_then_process", "auto", "none"),
+    "commit_order": (
+        *("process_then_commit", "commit_then_process", "transaction", "auto", "none"),
+    ),
     "senders": ("all", "some"),
 }
 # These Kafka takes in any case. A policy may go on: by_duration:PT1H.

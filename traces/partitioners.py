@@ -1,7 +1,9 @@
 """Which partition belongs to a key: the hash functions of producers, by the partitioner's name.
 
-A record without a key goes anywhere. So does one with an empty key in librdkafka, where the name
-of the partitioner ends in `random`; those are left out.
+A record without a key is left out: a trace does not tell it from one whose key is unknown, and
+only librdkafka's `consistent`, `murmur2` and `fnv1a` hash it, as an empty one. An empty key is
+hashed by all partitioners but one: librdkafka's `consistent_random` looks at the length of the key,
+while `murmur2_random` and `fnv1a_random` ask only whether there is one (`rdkafka_msg.c`).
 """
 
 import zlib
@@ -38,6 +40,7 @@ def fnv1a(key: bytes) -> int:
 
 
 HASHES: Final[tuple[Hash, ...]] = (murmur2, zlib.crc32, fnv1a)
+EMPTY_ANYWHERE: Final = "consistent_random"  # where a record with an empty key goes
 OWN: Final = -2  # a partitioner of an application, which may put a key where it likes
 _JAVA = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
 _NAMES: Final[Mapping[str, int]] = {
@@ -63,12 +66,7 @@ def key_hash(partitioner: str, key: str) -> int:
     What is no UTF-8 was written down with escapes, and its bytes are not known for sure.
     """
     which = number(partitioner)
-    if (
-        which is None
-        or which == OWN
-        or "\\x" in key
-        or (not key and partitioner.endswith("random"))
-    ):
+    if which is None or which == OWN or "\\x" in key or (not key and partitioner == EMPTY_ANYWHERE):
         return NONE
     hashed = HASHES[which](key.encode())
     return hashed - 2**32 if hashed >= 2**31 else hashed

@@ -13,8 +13,8 @@ from attrs import define, field, frozen
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.context import INFORMATION, SUBJECT_BITS, UNDECIDED, Clause
-from traces.ingest.evidence import READERS, SENDERS
 from traces.ingest.run import Run
+from traces.lacking import READERS, SENDERS
 
 HOLDS, VIOLATED, ALLOWED, NOT_CHECKED = "holds", "violated", "allowed", "not checked"
 UNASKED = "mode quick: run with --mode exact"
@@ -33,9 +33,14 @@ class Tally:
     witnesses: list[tuple[int, list[Any]]] = field(factory=list[tuple[int, list[Any]]])
     facts: list[list[Any]] = field(factory=list[list[Any]])
     locations: list[Mapping[str, Any]] = field(factory=list[Mapping[str, Any]])
+    # What was found where needs are lacking without which nothing may be said: of these words.
+    unsound: dict[str, "Tally"] = field(factory=dict[str, "Tally"])
 
     def add(self, row: Mapping[str, Any]) -> None:
         """One row of findings."""
+        if lacking := row.get("lacking"):
+            self.unsound.setdefault(lacking, Tally()).add({**row, "lacking": ""})
+            return
         self.seen += row["seen"]
         self.extra += row["extra"]
         clause, kind = row["clause"], row["kind"]
@@ -47,6 +52,26 @@ class Tally:
             self.facts.append(row["events"])
         elif row["events"]:
             self.witnesses.append((clause, row["events"]))
+
+    def sound(self, closed: Collection[str]) -> "Tally":
+        """What may be said where these needs must not be lacking."""
+        out = Tally()
+        out.take(self)
+        for lacking, one in self.unsound.items():
+            if not set(lacking.split()) & set(closed):
+                out.take(one)
+        return out
+
+    def take(self, other: "Tally") -> None:
+        """Add what another one holds."""
+        self.seen += other.seen
+        self.extra += other.extra
+        for mine, its in ((self.found, other.found), (self.kinds, other.kinds)):
+            for key, count in its.items():
+                mine[key] = mine.get(key, 0) + count  # pyright: ignore[reportArgumentType, reportUnknownArgumentType, reportCallIssue, reportUnknownVariableType]
+        self.witnesses += other.witnesses
+        self.facts += other.facts
+        self.locations += other.locations
 
     def under(self, *clauses: Clause) -> int:
         """How much was found under these clauses."""
@@ -116,9 +141,14 @@ def judge(
 
 
 def verdict_on(run: Run, check: Check, tally: Tally, strict: bool = False) -> Verdict:
-    """The answer of one check, by what it found and by what the run does not tell."""
+    """The answer of one check, by what it found and by what the run does not tell.
+
+    A partition, group or producer that lacks a need without which nothing may be said is left out;
+    what was found elsewhere is as true as if that one were not there.
+    """
+    tally = tally.sound(check.closed)
     verdict, reason = _decide(run, check, tally, strict)
-    if run.evidence.reasons(check.closed):
+    if run.evidence.reasons(check.closed) and verdict != VIOLATED:
         tally = Tally()  # what was found may be the work of what is missing
     undecided = 0 if verdict == NOT_CHECKED else tally.under(*UNDECIDED)
     return Verdict(
@@ -144,12 +174,16 @@ def _breaches(tally: Tally, strict: bool) -> int:
 
 
 def _decide(run: Run, check: Check, tally: Tally, strict: bool) -> tuple[str, str]:
-    if missing := run.evidence.reasons(check.closed):
+    if missing := run.evidence.everywhere(check.closed, check.scope):
         return NOT_CHECKED, "; ".join(missing)
-    if not tally.seen:
+    missing = run.evidence.reasons(check.closed)
+    if not tally.seen and not missing:
         return NOT_CHECKED, f"{NOTHING}: {check.looks_at}"
     if broken := _breaches(tally, strict):
-        return VIOLATED, _broken(run, check, tally, broken)
+        elsewhere = f"; not checked everywhere: {'; '.join(missing)}" if missing else ""
+        return VIOLATED, _broken(run, check, tally, broken) + elsewhere
+    if missing:
+        return NOT_CHECKED, "; ".join(missing)
     if unknown := tally.under(*UNDECIDED):
         return NOT_CHECKED, f"{unknown} found, and {_unknown(run, check, tally)}"
     if missing := run.evidence.reasons(check.needs):

@@ -68,7 +68,7 @@ class AvailabilityOracle:
         return {broker for broker in self._running() if (broker, CONTROLLER) not in cut}
 
     def _well(self) -> set[int]:
-        """The running brokers, without lagging ones, with both directions to the controller open."""
+        """Running brokers that do not lag and have both directions to the controller open."""
         reaches = self.simulation.network.reaches
         told = self._running() - self._lagging()
         return {broker for broker in told if reaches(broker, CONTROLLER)}

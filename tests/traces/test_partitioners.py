@@ -44,13 +44,32 @@ def test_a_hash_fits_into_32_bits_and_keeps_them() -> None:
     [
         ("random", "key"),
         ("org.example.MyPartitioner", "key"),
-        ("murmur2_random", ""),
+        ("consistent_random", ""),
         # What was no UTF-8 was written down with escapes: its bytes are not known for sure.
         ("murmur2", "\\xff"),
     ],
 )
 def test_what_is_not_sure_has_no_hash(partitioner: str, key: str) -> None:
     assert key_hash(partitioner, key) == NONE
+
+
+# Of 30 records with an empty key librdkafka 2.16 put those of `consistent_random` anywhere, and
+# those of each other partitioner into one partition of six.
+EMPTY = {
+    **dict.fromkeys(("default", "murmur2", "murmur2_random"), 0x106E08D9),
+    **dict.fromkeys(("fnv1a", "fnv1a_random"), 0x7EE3623B),
+    "consistent": 0,
+}
+
+
+@pytest.mark.parametrize("partitioner", EMPTY)
+def test_an_empty_key_is_a_key(partitioner: str) -> None:
+    assert key_hash(partitioner, "") == EMPTY[partitioner]
+    assert keys.partition_of(partitioner, "", 6) == EMPTY[partitioner] % 6
+
+
+def test_consistent_random_takes_an_empty_key_for_none() -> None:
+    assert keys.partition_of("consistent_random", "", 6) is None
 
 
 def test_a_name_that_is_not_known_is_not_the_same_as_none() -> None:

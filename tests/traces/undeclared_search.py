@@ -30,7 +30,7 @@ def changed(check: Check, before: Looked, after: Looked, removal: Removal) -> st
     """What became of a check's sure findings that it does not ask for, in a word; or nothing."""
     if any(need in one.run.evidence.missing for one in (before, after) for need in check.closed):
         return ""
-    tallies = [one.tallies.get(check.id, Tally()) for one in (before, after)]
+    tallies = [one.tallies.get(check.id, Tally()).sound(check.closed) for one in (before, after)]
     lacking = bool(after.lacks(check))
     was, now = (_sure(tally, violations=lacking) for tally in tallies)
     if now > was and (not lacking or tallies[0].seen):

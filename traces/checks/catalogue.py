@@ -8,6 +8,7 @@ from traces.checks import (
     fencing,
     fetching,
     handover,
+    latent,
     log,
     loss,
     offsets,
@@ -19,6 +20,7 @@ from traces.checks import (
     replicas,
     sessions,
     share,
+    standing,
     starts,
     topics,
     transactions,
@@ -30,7 +32,19 @@ __all__ = ["CHECKS", "KINDS", "MODULES"]
 MODULES = (
     *(log, loss, order, records, starts, compaction, replicas),
     *(producer, sessions, transactions, outcomes, offsets),
-    *(consumer, fetching, commits, fencing, processing, handover, share, disposal, topics),
+    *(
+        consumer,
+        fetching,
+        standing,
+        commits,
+        fencing,
+        processing,
+        latent,
+        handover,
+        share,
+        disposal,
+        topics,
+    ),
 )
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 
 from traces.checks.base import TRUNCATED, Found, check, witness
-from traces.checks.coordinator import by_others, unless
+from traces.checks.coordinator import MAY_FORGET, by_others, unless
 from traces.checks.lives import MADE_AGAIN, Apart, life, parted
 from traces.checks.partition import Partition
+from traces.checks.resuming import begun_below
 from traces.checks.rows import Rows, once
 from traces.checks.share import share_groups
 from traces.checks.visible import passed_over, unless_open, visible_between
@@ -192,21 +193,28 @@ def _ahead(
 @check(
     "G10",
     "a new owner goes on where the group had committed",
-    found="new owner{s} began above the committed offset",
-    formula="first read after assignment ⇒ no visible record from the committed offset up to it",
+    found="new owner{s} began above or below the committed offset",
+    formula="first read after assignment ⇒ no visible record from the committed offset up to it, "
+    "and not below that offset unless the member was told so",
     needs="fetched.partitions proof COPIES",
     closed="SEEN COMMITS OPEN_COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret consumers.whole "
     "one_clock",
-    unless=f"{TRUNCATED}, or {MADE_AGAIN} and consumers.auto_offset_reset is not earliest",
-    kinds="group-delivery-gap",
+    unless=f"{TRUNCATED}, or {MADE_AGAIN} and consumers.auto_offset_reset is not earliest, or, of "
+    f"one that began below, {MAY_FORGET}",
+    kinds="group-delivery-gap resumed-below-commit",
     looks_at="first reads of a member, with a committed offset known",
     uses="isolation compacted.key",
 )
 def handover_gap(p: Partition) -> list[Found]:
-    """Between the last owner's commit and the next owner's first record nothing may be lost."""
+    """Between the last owner's commit and the next owner's first record nothing may be lost.
+
+    Nor does it begin below that commit, but by a seek or a reset. What a crash lets the group be
+    given again lies at its last commit or above.
+    """
     reads = p.given[(p.op[p.given] == Op.POLL) & (p.group[p.given] != NONE)]
     starts = np.flatnonzero(firsts(*_ranges(p, reads)))
     first, own = _asked(p, reads[starts])
+    below = Found(0) if p.context.jepsen else begun_below(p, first)
     base = _higher(p, own, _commits_before(p, first))
     first, base = first[base >= 0], base[base >= 0]
     gap = passed_over(p, p.offset[base] - 1, p.offset[first], first)
@@ -217,7 +225,7 @@ def handover_gap(p: Partition) -> list[Found]:
     # Where nothing is committed any more its reset policy says where a group begins.
     anew = parted(p, base, first, Apart.BEGUN) & (p.context.reset_latest[p.group[first]] != 0)
     clauses = np.where(anew, clause(Clause.UNKNOWN, p.group[first]), clauses)
-    return [Found(seen, witness(base, first), clauses, "group-delivery-gap")]
+    return [Found(seen, witness(base, first), clauses, "group-delivery-gap"), below]
 
 
 def _ranges(p: Partition, reads: Ints) -> tuple[Ints, Ints]:

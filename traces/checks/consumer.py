@@ -102,7 +102,12 @@ def moved_by_truncation(p: Partition, found: Ints) -> Ints:
     uses="epoch isolation compacted.key",
 )
 def skips(p: Partition) -> list[Found]:
-    """The next record is the next visible one; gaps of markers and aborted records are legal."""
+    """The next record is the next visible one; gaps of markers and aborted records are legal.
+
+    Visible is what the log holds: where there is a final scan, what that found. A record that it
+    lacks may have been lost before the reader came by, whatever the cleanup policy is. So its loss
+    is L3's and L4's matter, and no reader is accused of it.
+    """
     steps = _steps(p, ("poll-skip", "int-poll-skip"), lambda pairs: _passed_over(p, pairs))
     return [evolve(found, clause=unless_known(p, found.rows, found.clause)) for found in steps]
 

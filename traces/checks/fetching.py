@@ -132,26 +132,26 @@ def _group(p: Partition) -> Ints:
 
 def _in_range(p: Partition, resets: Ints) -> Found:
     """Resets out of range, of a position that was in range or nobody knows."""
-    source = _position(p)[resets]
-    position = np.where(source >= 0, p.offset[source] + (p.op[source] == Op.POLL), NONE)
+    source = position(p)[resets]
+    stood = np.where(source >= 0, p.offset[source] + (p.op[source] == Op.POLL), NONE)
     end, last = _known_end(p, resets)
     starts = reported(p, *_LOG_STARTS)
     timed = p.ret[starts] != NONE
     deleted, maybe = np.zeros(len(resets), bool), np.zeros(len(resets), bool)
     for i, reset in enumerate(resets):  # resets are few
-        above = p.offset[starts] > position[i]
+        above = p.offset[starts] > stood[i]
         deleted[i] = bool((above & timed & (p.ret[starts] < p.inv[reset])).any())
         maybe[i] = bool((above & ~timed).any())
-    known = position != NONE
-    legal = known & (deleted | (position > end))
-    inside = known & ~legal & ~maybe & (p.offset[resets] <= position) & p.context.starts_known
+    known = stood != NONE
+    legal = known & (deleted | (stood > end))
+    inside = known & ~legal & ~maybe & (p.offset[resets] <= stood) & p.context.starts_known
     found = witness(source[~legal], last[~legal], resets[~legal])
     unknown = clause(Clause.UNKNOWN, p.process[resets])
     clauses = np.where(inside, p.topic_clause(len(resets)), unknown)
     return Found(0, found, clauses[~legal])
 
 
-def _position(p: Partition) -> Ints:
+def position(p: Partition) -> Ints:
     """For each row, the row before it that tells where its client was, NONE where none does."""
     reads = np.zeros(len(p), bool)
     reads[p.given[p.op[p.given] == Op.POLL]] = True

@@ -120,8 +120,12 @@ def duplicates(p: Partition) -> list[Found]:
 
 
 def _twice(p: Partition, log: Ints) -> Ints:
-    """Pairs: of each record that these rows show at more than one offset, the two lowest."""
-    rows = log[np.lexsort((log, p.offset[log], p.id[log]))]
+    """Pairs: of each record that these rows show at more than one offset, the two lowest.
+
+    At each offset a read stands for the record before an acknowledgement does: a read proves where
+    the record is by itself, and an acknowledgement may be contradicted (L8) by other reads there.
+    """
+    rows = log[np.lexsort((log, p.op[log] == Op.SEND, p.offset[log], p.id[log]))]
     rows = rows[firsts(p.id[rows], p.offset[rows])]  # one row per record and offset
     again = ~firsts(p.id[rows])
     second = np.flatnonzero(again & ~np.r_[False, again[:-1]])

@@ -27,8 +27,8 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
     closed="VISIBLE MEMBERS ANSWERS fetched.group PROCESSED assign.topic assign.offset "
     "consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
-    unless="consumers.commit_order is not process_then_commit; undecided where the group may have "
-    f"begun above the record, as {MADE_AGAIN}",
+    unless="consumers.commit_order is neither process_then_commit nor transaction; undecided where "
+    f"the group may have begun above the record, as {MADE_AGAIN}",
     looks_at="records below a group's committed offset",
     uses="isolation compacted.key",
 )
@@ -164,7 +164,7 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
         return permitted
     if order == Order.COMMIT_THEN_PROCESS:
         return np.where(was_given, permitted, 0)
-    if order == Order.PROCESS_THEN_COMMIT:
+    if order in (Order.PROCESS_THEN_COMMIT, Order.TRANSACTION):
         return np.zeros(len(n), np.int64)
     return clause(Clause.UNKNOWN, n)
 
@@ -180,13 +180,18 @@ def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
     unless="consumers.commit_order is not commit_then_process, it was processed once at most, or "
     f"{MAY_FORGET}, or {MADE_AGAIN}; undecided where a request of an older commit, come late, may "
     "have put the group back",
-    looks_at="records given to a group",
+    looks_at="records given to a group whose offsets do not go with transactions (T9, T10)",
     extra="of them processed more than once",
     uses="",
 )
 def redelivered(p: Partition) -> list[Found]:
-    """At most once: a commit before processing means that nobody will be given it again."""
+    """At most once: a commit before processing means that nobody will be given it again.
+
+    A group that declares `commit_order: transaction` is given again what an aborted transaction had
+    consumed. It is the committed ones that consume a record once, which T9 and T10 judge.
+    """
     polls, _ = _handled(p)
+    polls = polls[p.context.order[p.group[polls]] != Order.TRANSACTION]
     seen = len(polls)
     polls = polls[repeated(p.group[polls], p.record[polls])]
     polls = polls[np.lexsort((p.inv[polls], p.id[polls], p.offset[polls], p.group[polls]))]
@@ -200,6 +205,7 @@ def redelivered(p: Partition) -> list[Found]:
 
 def _processed_twice(p: Partition) -> Ints:
     _, done = _handled(p)
+    done = done[p.context.order[p.group[done]] != Order.TRANSACTION]
     done = done[repeated(p.group[done], p.record[done])]
     done = done[np.lexsort((p.id[done], p.offset[done], p.group[done]))]
     again = ~firsts(p.group[done], p.offset[done], p.id[done])

@@ -2,20 +2,32 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from traces.context import Ints, context
-from traces.ingest.evidence import MARKS, Evidence, count
-from traces.ingest.logs import count_fields
+from traces.ingest.evidence import absences
+from traces.ingest.logs import absences_of_logs
+from traces.ingest.summary import Absent, Counts
 from traces.meta import Meta
 from traces.names import Names
 
 
 def counts_of(
-    columns: Mapping[str, Ints], meta: Meta, numbers: Mapping[str, Mapping[str, int]]
-) -> dict[str, tuple[int, int]]:
-    """How many rows lack what they should have, and how many should have it."""
+    columns: Mapping[str, Ints], meta: Meta, numbers: Mapping[str, Mapping[str, int]], which: Ints
+) -> tuple[Counts, Absent]:
+    """How many rows lack what they should have, and how many should have it.
+
+    Also the lines of a digest on which those rows are that lack it; `which` is each row's line.
+    """
     names = Names()
     names.learn(numbers)
-    counted = Evidence()
-    counted.add(count(columns), MARKS)
-    count_fields(counted, columns, context(meta, names, ()))
-    return counted.counts
+    counts, absent = Counts(), Absent()
+    of = context(meta, names, ())
+    for need, lacking, total in (*absences(columns), *absences_of_logs(columns, of)):
+        before, among = counts.get(need, (0, 0))
+        counts[need] = (before + len(lacking), among + total)
+        if len(lacking):
+            there = np.zeros(int(which.max(initial=0)) + 1, bool)
+            there[which[lacking]] = True
+            absent[need] = sorted({*absent.get(need, ()), *np.flatnonzero(there).tolist()})
+    return counts, absent

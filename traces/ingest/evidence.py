@@ -4,7 +4,7 @@ A check that needs something absent must answer *not checked*: the law is that t
 away never turns one answer into its opposite. So absence is counted here, at ingest.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 from attrs import define, field, frozen
@@ -13,6 +13,7 @@ from traces.columns import Bools, IntColumns, calls, firsts
 from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
+from traces.lacking import RECORDS, SENDERS, Lacking
 from traces.meta import Meta, stem
 from traces.schema import NONE, Flag, Op, Outcome
 
@@ -159,26 +160,12 @@ TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
     "stability": lambda c: calls(c, Op.LAST_STABLE),
     "transacts": lambda c: calls(c, Op.TXN_BEGIN),
 }
-# What is missing if a producer may have sent what nobody tells.
-SENDERS = ("producers", "producers.whole", "send.topic", "send.id")
-# What is missing if a file is not there, or cannot be read to its end.
-FILES = ("producers", "producers.whole", "consumers", "consumers.whole")
-# What is missing if nobody knows which record was read, or where.
-RECORDS = tuple(f"read.{name}" for name in ("id", "offset", "topic", "partition"))
-# What is missing if somebody may have read what nobody tells.
-READERS = ("consumers", "scan", *RECORDS)
-# What is missing if a broker may have reported a log start that nobody tells.
-LOG_STARTS = (
-    *("log_starts", "log_starts.any", "starting.log_start"),
-    *("earliest.topic", "earliest.offset", "asked.timestamp", "deleted.topic", "deleted.offset"),
-    *("dumps", "dumps.log_start", "dumped.topic"),
-)
 MARKS = frozenset((*TELLING, "answered"))
 _ENDING = (Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT)
 # Calls of administrators, and what any client may tell.
-_GROUPS = (Op.DELETE_GROUPS, Op.DELETE_OFFSETS, Op.ALTER_OFFSETS, Op.CREATE_PARTITIONS)
+_ADMIN = (Op.DELETE_GROUPS, Op.DELETE_OFFSETS, Op.ALTER_OFFSETS, Op.CREATE_PARTITIONS)
 _TOPICS = (Op.CREATE_TOPICS, Op.DELETE_TOPICS, Op.DESCRIBE_TOPICS)
-_NEITHER = frozenset((*_GROUPS, *_TOPICS, Op.METADATA, Op.PARTITIONS, Op.CRASH, Op.CLOSE))
+_NEITHER = frozenset((*_ADMIN, *_TOPICS, Op.METADATA, Op.PARTITIONS, Op.CRASH, Op.CLOSE))
 _OF: Mapping[str, frozenset[Op]] = {
     "producers": frozenset((Op.SEND, Op.INIT_PRODUCER, *_ENDING)),
     "consumers": frozenset(Op) - _NEITHER - {Op.SEND, Op.INIT_PRODUCER, *_ENDING},
@@ -202,6 +189,7 @@ class Evidence:
 
     missing: dict[str, str] = field(factory=dict[str, str])
     counts: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]])
+    lacking: Lacking | None = None  # where; None: everywhere
 
     def look_at(self, columns: IntColumns, members: Ints, unanswered: Ints) -> None:
         """Count absent fields in rows of several processes.
@@ -213,13 +201,14 @@ class Evidence:
         apart = {mark: np.unique(process[of(columns)]) for mark, of in TELLING.items()}
         apart["member_of"] = np.union1d(apart["member_of"], members)
         apart["answered"] = np.setdiff1d(process, unanswered)
-        self.add(count(columns, {mark: np.isin(process, of) for mark, of in apart.items()}), MARKS)
+        marked = {mark: np.isin(process, of) for mark, of in apart.items()}
+        counts = {need: (len(rows), total) for need, rows, total in absences(columns, marked)}
+        self.add(counts, MARKS)
 
-    def add(self, counts: Mapping[str, tuple[int, int]], marks: Iterable[str]) -> None:
+    def add(self, counts: Mapping[str, tuple[int, int]], marks: Collection[str]) -> None:
         """Add what was counted in a piece of a process's file, which bears these marks."""
         for need, (absent, total) in counts.items():
-            mark = MARKED.get(need.partition(".")[0])
-            if mark is None or mark in marks:
+            if is_asked(need, marks):
                 lacking, of = self.counts.get(need, (0, 0))
                 self.counts[need] = (lacking + absent, of + total)
 
@@ -284,21 +273,33 @@ class Evidence:
         elif unended:
             self.missing["proof"] = "not all ends of a transaction are told"
 
+    def everywhere(self, needs: Iterable[str], scope: str) -> list[str]:
+        """Why these needs are met of no partition, group or producer, whichever the scope is."""
+        if self.lacking is None:
+            return self.reasons(needs)
+        missing = self.lacking.everywhere.get(scope, self.missing)
+        return self.reasons(need for need in needs if need in missing)
+
     def reasons(self, needs: Iterable[str]) -> list[str]:
         """Why these needs are not met, each reason once; empty when they are."""
         return list(dict.fromkeys(self.missing[need] for need in needs if need in self.missing))
 
 
-def count(
+def is_asked(need: str, marks: Collection[str]) -> bool:
+    """Whether a need is one of processes that bear these marks."""
+    mark = MARKED.get(need.partition(".")[0])
+    return mark is None or mark in marks
+
+
+def absences(
     columns: IntColumns, marked: Mapping[str, Bools] | None = None
-) -> dict[str, tuple[int, int]]:
-    """How many rows lack a field that they should have, and how many rows those are.
+) -> Iterator[tuple[str, Ints, int]]:
+    """Of each need the rows that lack the field that they should have, and how many rows should.
 
     Counts of pieces add up. What became of transactions must not matter here: that is found out
     when all pieces have been counted. Without `marked`, which says of each row whether its process
     bears a mark, all do.
     """
-    counts: dict[str, tuple[int, int]] = {}
     listed = np.where((columns["flags"] & Flag.UNLISTED) != 0, NONE, 0)
     columns = {**columns, **_reports(columns), "partitions": listed}
     concerned = (columns["flags"] & Flag.EMPTY) == 0
@@ -313,9 +314,7 @@ def count(
             chosen &= marked[MARKED[kind]]
         total = int(np.count_nonzero(chosen))
         for name in one.fields if total else ():
-            absent = int(np.count_nonzero(columns[name][chosen] == NONE))
-            counts[f"{kind}.{name}"] = absent, total
-    return counts
+            yield f"{kind}.{name}", np.flatnonzero(chosen & (columns[name] == NONE)), total
 
 
 def _reports(columns: IntColumns) -> dict[str, Ints]:

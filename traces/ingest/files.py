@@ -103,10 +103,10 @@ def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:
     summary.gaps, summary.gap_line = reader.gaps, reader.gap_line
     summary.ended = reader.last_op in (Op.CLOSE, Op.CRASH)
     summary.vague_end = reader.vague_end
-    summary.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
+    which = summary.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
     summary.open = [] if alone else summary.open  # the reader knew what became of them
     summary.names, summary.clocks = names.met(), extremes(columns, names)
-    summary.counts = counts_of(columns, meta, summary.names)
+    summary.counts, summary.absent = counts_of(columns, meta, summary.names, which)
     return Read(summary, columns, reader.extra, names.ids)
 
 

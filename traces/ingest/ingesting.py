@@ -23,6 +23,7 @@ from traces.ingest.lines import Piece, pieces_of
 from traces.ingest.run import Run, RunFolder, files_of, run_of, source
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Map, Whole
+from traces.lacking import Lacking
 from traces.lives import GroupLives
 from traces.meta import Meta, read_meta
 from traces.names import Names
@@ -126,6 +127,7 @@ def load(out: Path) -> Run:
         message = "was made by another version: ingest the run again"
         raise BadInput([Problem(str(out / RUN), None, "reader", message)], 1)
     names, ops, path = Names(), Ops(out), Path(found["source"])
+    lacking = found["lacking"] and Lacking.from_json(found["lacking"])
     names.learn(found["names"])
     names.files = dict(found["files"])
     return Run(
@@ -133,8 +135,10 @@ def load(out: Path) -> Run:
         meta=history_meta(path) if found["jepsen"] else read_meta(out / "_run"),
         names=names,
         columns={},
-        evidence=Evidence(found["missing"], {n: (a, b) for n, (a, b) in found["counts"].items()}),
-        context=_context(found["context"]),
+        evidence=Evidence(
+            found["missing"], {n: (a, b) for n, (a, b) in found["counts"].items()}, lacking
+        ),
+        context=_context(found["context"], lacking or Lacking()),
         calls=found["calls"],
         warnings=[Problem(**warning) for warning in found["warnings"]],
         jepsen=found["jepsen"],
@@ -194,10 +198,11 @@ def _finish(ops: Ops, run: Run, state: str) -> Run:
         "listing": ops.listing(),
         "missing": run.evidence.missing,
         "counts": run.evidence.counts,
+        "lacking": run.evidence.lacking and run.evidence.lacking.as_json(),
         "warnings": [attrs.asdict(warning) for warning in run.warnings],
         "files": list(run.names.files.items()),
         "names": run.names.met(),
-        "context": attrs.asdict(run.context, value_serializer=_plain),
+        "context": attrs.asdict(run.context, filter=_is_setting, value_serializer=_plain),
     }
     write_whole(ops.path / RUN, orjson.dumps(account))
     return load(ops.path)
@@ -207,8 +212,14 @@ def _plain(_: Any, __: Any, value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _context(settings: Mapping[str, Any]) -> Context:
-    return Context(**{name: _setting(name, value) for name, value in settings.items()})
+def _is_setting(field: "attrs.Attribute[Any]", _: Any) -> bool:
+    """Of a context all but what is kept by itself."""
+    return field.name != "lacking"
+
+
+def _context(settings: Mapping[str, Any], lacking: Lacking) -> Context:
+    known = {name: _setting(name, value) for name, value in settings.items()}
+    return Context(**known, lacking=lacking)
 
 
 def _setting(name: str, value: Any) -> Any:

@@ -4,17 +4,19 @@ As `evidence`, whose counts these are; apart, because which rows must carry a fi
 what is configured.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
 import numpy as np
 from attrs import frozen
 
 from traces.columns import Bools, IntColumns, calls
-from traces.context import UNSET, Context
+from traces.context import UNSET, Context, Ints
 from traces.ingest.evidence import Evidence
+from traces.ingest.places import Places
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
+from traces.lacking import PARTITION
 from traces.meta import Meta, stem
 from traces.names import Names
 from traces.schema import DUMPS, NONE, Flag, Op, Outcome
@@ -131,8 +133,8 @@ FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
 }
 
 
-def count_fields(evidence: Evidence, columns: IntColumns, context: Context) -> None:
-    """Count what is absent; counts of several pieces of a trace add up."""
+def absences_of_logs(columns: IntColumns, context: Context) -> Iterator[tuple[str, Ints, int]]:
+    """Of each need the rows that lack a field, and how many should have it."""
     valued = (columns["flags"] & (Flag.TOMBSTONE | Flag.VALUED)) != 0
     sizes = np.where(context.partitions[columns["topic"]] > 0, 1, NONE)
     unchosen = (columns["flags"] & (Flag.CHOSEN | Flag.LEFT) == 0) & (columns["key"] != NONE)
@@ -145,16 +147,15 @@ def count_fields(evidence: Evidence, columns: IntColumns, context: Context) -> N
         chosen = which(of)
         total = int(np.count_nonzero(chosen))
         for name in names if total else ():
-            absent = int(np.count_nonzero(of.columns[name][chosen] == NONE))
-            lacking, among = evidence.counts.get(f"{kind}.{name}", (0, 0))
-            evidence.counts[f"{kind}.{name}"] = (lacking + absent, among + total)
+            yield f"{kind}.{name}", np.flatnonzero(chosen & (of.columns[name] == NONE)), total
 
 
 def look_for_dumps(
-    evidence: Evidence, columns: IntColumns, names: Names, meta: Meta, files: Iterable[ProcessFile]
+    evidence: Evidence, places: Places, names: Names, meta: Meta, files: Iterable[ProcessFile]
 ) -> None:
     """Whether each dumped log tells where it starts, where it ends, and what is committed."""
-    _look_for_silence(evidence, columns, names, meta)
+    columns = places.digest
+    _look_for_silence(evidence, places, names, meta)
     held = _parts(columns, *DUMPS)
     for need, op, words in (
         ("dumps.end", Op.DUMP_END, "where it ends"),
@@ -167,6 +168,7 @@ def look_for_dumps(
             log = f"{names.topics.name(topic)}:{partition} of {names.processes.name(process)}"
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             evidence.missing[need] = f"the dump of {log}{more} does not tell {words}"
+            places.put(need, PARTITION, {(part[2], part[3]) for part in lacking})
     named = {*meta.producers, *meta.consumers}
     broken = [f.name for f in files if (f.cut or f.gaps) and not {f.name, stem(f.name)} & named]
     gone = [n for n in meta.processes or () if not {n, stem(n)} & named]
@@ -177,8 +179,9 @@ def look_for_dumps(
         evidence.missing["dumps"] = f"the file of {', '.join(sorted(broken))} is not whole"
 
 
-def _look_for_silence(evidence: Evidence, columns: IntColumns, names: Names, meta: Meta) -> None:
+def _look_for_silence(evidence: Evidence, places: Places, names: Names, meta: Meta) -> None:
     """Whether some clients tell what brokers report and others, which poll as well, do not."""
+    columns = places.digest
     polling = _processes(columns, Op.POLL, *ANSWERS.values())
     for need, op, words in (
         ("marks", Op.MARK, "no high watermark"),
@@ -187,33 +190,44 @@ def _look_for_silence(evidence: Evidence, columns: IntColumns, names: Names, met
         telling = _processes(columns, op)
         if polling and not telling:
             evidence.missing[f"{need}.any"] = f"the polls tell {words}"
-        _look_among(evidence, need, telling, polling - telling, names, words)
+        _look_among(evidence, places, need, telling, polling - telling, names, words)
     given = _parts(columns, Op.POLL)
     telling = {part[0] for part in given if part[1] != NONE}
     silent = {part[0] for part in given} - telling
-    _look_among(evidence, "replicas", telling, silent, names, "not which replica answered")
+    where = (evidence, places, "replicas", telling, silent, names)
+    _look_among(*where, "not which replica answered")
     parts = _parts(columns, Op.LOG_START)
     telling = {part[0] for part in parts if part[1] != NONE}
     racks = {meta.consumer(names.processes.name(part[0])).rack for part in parts}
     if racks != {""}:  # leaders need not be told: there is one in an epoch
         silent = {part[0] for part in parts} - telling
-        _look_among(evidence, "answering", telling, silent, names, "not which replica answered")
+        where = (evidence, places, "answering", telling, silent, names)
+        _look_among(*where, "not which replica answered")
 
 
 def _look_among(
-    evidence: Evidence, need: str, telling: set[int], silent: set[int], names: Names, words: str
+    evidence: Evidence,
+    places: Places,
+    need: str,
+    telling: set[int],
+    silent: set[int],
+    names: Names,
+    words: str,
 ) -> None:
     if telling and silent:
+        if (keys := places.partitions_of_processes(silent)) is not None:
+            places.put(need, PARTITION, keys)
         shown = ", ".join(names.processes.name(number) for number in sorted(silent)[:4])
         evidence.missing[need] = f"the polls of {shown} tell {words}"
 
 
-def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, meta: Meta) -> None:
+def look_for_whole_logs(evidence: Evidence, places: Places, names: Names, meta: Meta) -> None:
     """Whether every partition was read to its end: by final scans, or by the dump of a replica.
 
     Also whether all that was sent to a compacted topic, or read of one, is here: what is not known
     may have replaced what is gone, or lie above it.
     """
+    columns = places.digest
     configured = (
         (names.topics.number(name), partition)
         for name, topic in meta.topics.items()
@@ -235,6 +249,15 @@ def look_for_whole_logs(evidence: Evidence, columns: IntColumns, names: Names, m
         evidence.missing["compacted.whole"] = f"the topic or id of {nameless} sends is not told"
     elif compacts and {"pending.read", "unanswered.offset"} <= evidence.missing.keys():
         evidence.missing["compacted.whole"] = evidence.missing["pending.read"]
+    named = [
+        (names.topics.number(name), topic.cleanup_policy) for name, topic in meta.topics.items()
+    ]
+    compacted = [topic for topic, policy in named if "compact" in (policy or "")]
+    for need in ("compacted.read", "compacted.whole"):
+        places.put(need, PARTITION, places.partitions_of_topics(compacted))
+    told = [topic for topic, policy in named if policy is not None]
+    unclear = np.setdiff1d(columns["topic"], [*told, NONE]).tolist()
+    places.put("policy", PARTITION, places.partitions_of_topics(unclear))
 
 
 def _processes(columns: IntColumns, *ops: Op) -> set[int]:

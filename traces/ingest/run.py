@@ -11,12 +11,13 @@ from attrs import define, evolve, field, frozen
 from traces.arrow import pa, pq
 from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
-from traces.ingest.evidence import FILES, LOG_STARTS, READERS, SENDERS, Evidence
+from traces.ingest.evidence import Evidence
 from traces.ingest.files import Read, first_process, read, uncollected
 from traces.ingest.lines import END, JOURNAL, SUFFIXES, pieces_of, process_name
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Whole, join_files
+from traces.lacking import ALL_FILES, FILES, LOG_STARTS, READERS, SCANNED, SENDERS
 from traces.meta import Meta, read_meta
 from traces.names import Names
 from traces.output import number_of
@@ -62,7 +63,7 @@ class Run:
     @property
     def incomplete(self) -> list[str]:
         """Which files are not there, or not to their end: what they would tell is in no verdict."""
-        return self.evidence.reasons(FILES)
+        return self.evidence.reasons(ALL_FILES)
 
     def loaded(self) -> "Run":
         """This run with its rows in memory."""
@@ -239,12 +240,13 @@ def run_of(folder: Path, whole: Whole) -> Run:
             ended(digest),
             senders_known=not whole.evidence.reasons(SENDERS),
             readers_known=not whole.evidence.reasons(READERS),
-            consumers_whole=not whole.evidence.reasons(["consumers", "consumers.whole"]),
+            consumers_whole=not whole.evidence.reasons(FILES),
             starts_known=not whole.evidence.reasons((*LOG_STARTS, "consumers.whole")),
-            scanned=not whole.evidence.reasons(["complete", "final"]),
+            scanned=not whole.evidence.reasons(SCANNED),
             lives=whole.lives(),
             sizes=whole.sizes(),
             senders=whole.senders,
+            lacking=whole.evidence.lacking,
         ),
         calls=sum(f.calls for f in whole.files),
         warnings=[warning for f in whole.files for warning in f.warnings],

@@ -1,12 +1,15 @@
 """Whether partitions were read as far as a run says: from its digest, or from all of its rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from traces.columns import Bools, IntColumns, firsts
 from traces.ingest.evidence import Evidence
+from traces.ingest.places import Places
+from traces.lacking import GROUP, PARTITION, SCANNED, Key
 from traces.meta import Meta, ShareGroup
 from traces.names import Names
 from traces.schema import NONE, Op, Outcome
@@ -20,8 +23,9 @@ def partitions_of(topic: int, columns: IntColumns, meta: Meta, names: Names) -> 
     return range(count)
 
 
-def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: IntColumns) -> None:
+def look_for_sizes(evidence: Evidence, places: Places, meta: Meta, names: Names) -> None:
     """Find out whether it is known how many partitions there are, and how often to deliver."""
+    columns = places.digest
     subscribed = set(columns["topic"][columns["op"] == Op.SUBSCRIBE].tolist()) - {NONE}
     unknown = [
         name
@@ -32,6 +36,8 @@ def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
         evidence.missing["topics.partitions"] = (
             f"meta.json does not tell the partitions of {', '.join(unknown[:4])}"
         )
+        numbers = [names.topics.number(name) for name in unknown]
+        places.put("topics.partitions", GROUP, places.groups_of_topics(numbers))
     sharing = set(columns["group"][columns["op"] == Op.ACQUIRE].tolist()) - {NONE}
     groups = map(names.groups.name, sorted(sharing))
     unlimited = [g for g in groups if meta.share_groups.get(g, ShareGroup()).delivery_limit is None]
@@ -42,12 +48,13 @@ def look_for_sizes(evidence: Evidence, meta: Meta, names: Names, columns: IntCol
 
 
 def look_for_scans(
-    evidence: Evidence, meta: Meta, names: Names, columns: IntColumns, unfinished: Sequence[str]
+    evidence: Evidence, places: Places, meta: Meta, names: Names, unfinished: Sequence[str]
 ) -> None:
     """Find out whether the final scan that `complete` promises is there, for every partition.
 
     Whatever meta.json says, a run is not over as long as somebody may still write.
     """
+    columns = places.digest
     ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
     scanned = _distinct(columns, ends)
     topics = {names.topics.number(name) for name in meta.topics}
@@ -66,33 +73,47 @@ def look_for_scans(
     elif unread:
         evidence.missing["scan"] = f"there is no final scan of {_few(unread)}"
         evidence.missing["complete"] = evidence.missing["scan"]
-    elif early := _early(columns, names):
-        evidence.missing["final"] = f"records were sent after the final scan of {_few(early)}"
-    hollow = _hollow(columns, names) if evidence.reasons(["complete", "final"]) else []
+        for need in ("scan", "complete"):
+            places.put(need, PARTITION, places.placed - scanned)
+    if meta.complete and not unfinished and (early := _early(columns)):
+        named = _named(early, names)
+        evidence.missing["final"] = f"records were sent after the final scan of {_few(named)}"
+        places.put("final", PARTITION, early)
+    unsure = places.union(SCANNED, evidence.missing)
+    hollow = _hollow(columns) if unsure is None else _hollow(columns) & unsure
     if hollow:
         evidence.missing["emptied"] = (
-            f"no scan that found {_few(hollow)} empty is known to be final"
+            f"no scan that found {_few(_named(hollow, names))} empty is known to be final"
         )
-    if endless := _endless(columns, names):
-        evidence.missing["scan_end"] = f"no scan tells where it ended of {_few(endless)}"
+        places.put("emptied", PARTITION, hollow)
+    if endless := _endless(columns):
+        named = _named(endless, names)
+        evidence.missing["scan_end"] = f"no scan tells where it ended of {_few(named)}"
+        places.put("scan_end", PARTITION, endless)
     if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
         reasons = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
         evidence.missing |= {need: why for need, why in reasons.items() if why}
+        for need in reasons:
+            if (keys := places.of(need.removeprefix("numbered."))) is not None:
+                places.put(need, PARTITION, keys)
 
 
-def _hollow(columns: IntColumns, names: Names) -> list[str]:
+def _named(partitions: Iterable[Key], names: Names) -> list[str]:
+    return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(partitions)]
+
+
+def _hollow(columns: IntColumns) -> set[Key]:
     """Partitions of which scans returned nothing, though records were sent or read."""
 
-    def partitions(*ops: Op) -> set[tuple[int, ...]]:
+    def partitions(*ops: Op) -> set[Key]:
         return _distinct(columns, np.isin(columns["op"], ops) & (columns["partition"] != NONE))
 
-    hollow = partitions(Op.SCAN_END) & (partitions(Op.SEND, Op.POLL) - partitions(Op.SCAN))
-    return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(hollow)]
+    return partitions(Op.SCAN_END) & (partitions(Op.SEND, Op.POLL) - partitions(Op.SCAN))
 
 
 def _distinct(
     columns: IntColumns, rows: Bools, names: Sequence[str] = ("topic", "partition")
-) -> set[tuple[int, ...]]:
+) -> set[Any]:
     """The partitions of these rows, or whatever else is named, each once."""
     keys = [columns[name][rows] for name in names]
     changes = firsts(*keys)  # calls return many rows of the same
@@ -103,18 +124,17 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _endless(columns: IntColumns, names: Names) -> list[str]:
+def _endless(columns: IntColumns) -> set[Key]:
     """Partitions of which a process scanned records, and never tells how far it came."""
 
-    def scanners(op: Op) -> set[tuple[int, ...]]:
+    def scanners(op: Op) -> set[Any]:
         of = (columns["op"] == op) & (columns["partition"] != NONE)
         return _distinct(columns, of, ("topic", "partition", "process"))
 
-    untold = {key[:2] for key in scanners(Op.SCAN) - scanners(Op.SCAN_END)}
-    return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(untold)]
+    return {key[:2] for key in scanners(Op.SCAN) - scanners(Op.SCAN_END)}
 
 
-def _early(columns: IntColumns, names: Names) -> list[str]:
+def _early(columns: IntColumns) -> set[Key]:
     """Partitions that somebody sent to when a process had asked for the last of them.
 
     A scan is final if it was made after all clients had stopped, whatever meta.json says. Only
@@ -131,5 +151,4 @@ def _early(columns: IntColumns, names: Names) -> list[str]:
     for row in np.flatnonzero(timed & (columns["op"] == Op.SCAN_END)).tolist():
         key = (*(int(of[row]) for of in keys), int(columns["process"][row]))
         scans[key] = max(scans.get(key, NONE), int(columns["inv"][row]))
-    early = {key[1:3] for key, inv in scans.items() if inv < latest.get(key[:3], NONE)}
-    return [f"{names.topics.name(topic)}:{partition}" for topic, partition in sorted(early)]
+    return {(key[1], key[2]) for key, inv in scans.items() if inv < latest.get(key[:3], NONE)}

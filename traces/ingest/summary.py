@@ -22,11 +22,12 @@ from traces.ingest.transactions import undecided
 from traces.schema import NONE, Isolation, Op, Outcome
 
 Counts = dict[str, tuple[int, int]]
+Absent = dict[str, list[int]]  # by need, the lines of the digest on which it is absent
 
 
 # What a whole run is asked about is which combinations of these there are, how many rows each has,
-# and when the last call of each was made: a small table for each piece, with columns of the same
-# names (and `rows`).
+# and when the last call of each was made and answered: a small table for each piece, with columns
+# of the same names (and `rows`). Of each need it is told on which of its lines fields are absent.
 DIGEST = (
     "process",
     "op",
@@ -37,16 +38,20 @@ DIGEST = (
     "topic_id",
     "group",
     "clock",
+    "tid",
+    "pid",
 )
+LAST = ("inv", "ret")  # of the calls of a line the latest times
 
 
-def digest(columns: IntColumns) -> IntColumns:
-    """The combinations that these rows hold."""
+def digest(columns: IntColumns) -> tuple[IntColumns, Ints]:
+    """The combinations that these rows hold, and which of them each row is."""
     lines, which = distinct(*(columns[name] for name in DIGEST))
     values = {name: lines[:, n] for n, name in enumerate(DIGEST)}
-    last = np.full(len(lines), NONE)
-    np.maximum.at(last, which, columns["inv"])
-    return values | {"inv": last, "rows": np.bincount(which, minlength=len(lines))}
+    for name in LAST:
+        values[name] = np.full(len(lines), NONE)
+        np.maximum.at(values[name], which, columns[name])
+    return values | {"rows": np.bincount(which, minlength=len(lines))}, which
 
 
 @define
@@ -76,6 +81,7 @@ class Summary:
     of_unknown_partition: int = 0
     digest: dict[str, list[int]] = field(factory=dict[str, list[int]])
     counts: Counts = field(factory=dict[str, tuple[int, int]])
+    absent: Absent = field(factory=dict[str, list[int]])
     marks: list[str] = field(factory=list[str])
     moves: Moves = field(factory=dict[str, list[int]])
     sizes: Moves = field(factory=dict[str, list[int]])
@@ -83,8 +89,11 @@ class Summary:
     clocks: Extremes = field(factory=dict[str, tuple[int, int]])
     names: dict[str, dict[str, int]] = field(factory=dict[str, dict[str, int]])
 
-    def look_at(self, columns: IntColumns, ended: Ints) -> None:
-        """Note what the rows say; `ended` are transactions whose end is among them."""
+    def look_at(self, columns: IntColumns, ended: Ints) -> Ints:
+        """Note what the rows say; `ended` are transactions whose end is among them.
+
+        Answers which line of the digest each row is.
+        """
         self.rows = len(columns["op"])
         txns = np.unique(columns["txn"])
         txns = txns[txns >= 0]
@@ -94,10 +103,12 @@ class Summary:
         self.undecided = len(undecided(columns))
         self.committed_reads = int(np.count_nonzero(committed_reads(columns)))
         self.of_unknown_partition = int(np.count_nonzero(of_unknown_partition(columns)))
-        self.digest = {name: column.tolist() for name, column in digest(columns).items()}
+        lines, which = digest(columns)
+        self.digest = {name: column.tolist() for name, column in lines.items()}
         self.marks = marks(columns)
         self.moves, self.sizes = moves(columns), sizes(columns)
         self.last_time = max(int(columns[name].max(initial=NONE)) for name in ("inv", "ret"))
+        return which
 
     def holds(self, unit: int) -> bool:
         """Whether rows of this unit of the process may be here."""

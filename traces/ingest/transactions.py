@@ -123,10 +123,13 @@ def shown(sends: Ints, columns: Mapping[str, Ints]) -> tuple[Ints, Ints]:
     reads &= np.isin(columns["id"], sends[:, 2])
     names = ("topic", "id", "partition", "offset")
     stored = set(zip(*(columns[name][reads].tolist() for name in names), strict=True))
-    seen = {(topic, id) for topic, id, *_ in stored}
+    seen = {(topic, id, at) for topic, id, partition, _ in stored for at in (partition, NONE)}
     sent = [tuple(one) for one in sends[:, [0, 2, 1, 5]].tolist()]
     there = [one in stored for one in sent]
-    maybe = [one[3] == NONE and one[:2] in seen for one in sent]
+    maybe = [
+        one[3] == NONE and (*one[:2], partition) in seen
+        for one, partition in zip(sent, sends[:, 1].tolist(), strict=True)
+    ]
     return np.flatnonzero(there), np.flatnonzero(maybe)
 
 

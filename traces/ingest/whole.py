@@ -4,7 +4,7 @@ A change to the rows of a piece is small (which transactions, which topics), and
 are known, so that a piece is written anew at most once.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -13,12 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.columns import MutableColumns
+from traces.columns import Bools, MutableColumns
 from traces.context import Ints, Senders
 from traces.ingest.columns import narrow
 from traces.ingest.counting import counts_of
 from traces.ingest.crossing import Patch, patches
-from traces.ingest.evidence import SENDERS, Evidence
+from traces.ingest.evidence import Evidence, is_asked
 from traces.ingest.files import diagnose, together
 from traces.ingest.lines import Piece
 from traces.ingest.lives import (
@@ -35,17 +35,19 @@ from traces.ingest.logs import (
     look_for_whole_logs,
 )
 from traces.ingest.memberships import lives
+from traces.ingest.places import Places, place_what_follows, several_clocks
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
 from traces.ingest.senders import look_for_senders, senders_of
 from traces.ingest.sizes import sizes_known
-from traces.ingest.summary import DIGEST, Counts, Summary, of_unknown_partition
+from traces.ingest.summary import DIGEST, LAST, Absent, Counts, Summary, of_unknown_partition
 from traces.ingest.transactions import SENT, alone, attempts, prove, shown, undecided
+from traces.lacking import SENDERS, Key
 from traces.lives import GroupLives
 from traces.meta import Meta
 from traces.names import Names
 from traces.problems import Problems
-from traces.schema import NONE, Flag
+from traces.schema import NONE, Flag, Op
 from traces.sizes import Sizes
 
 # As the builtin `map`: wherever the work is done, the answers come in order.
@@ -98,6 +100,8 @@ class Whole:
     digest: MutableColumns = field(factory=dict[str, Ints])
     changes: dict[Piece, Change] = field(factory=dict[Piece, Change])
     unproved: bool = False  # some transactions are decided by who read them alone
+    remade: set[int] = field(factory=set[int])  # topics made again of which some rows tell no id
+    unproved_in: set[Key] = field(factory=set[Key])  # the partitions that they wrote to
     unended: bool = False  # of some of those nobody knows whether they were aborted
     senders: Mapping[int, Senders] = field(factory=dict[int, Senders])  # by topic
 
@@ -149,6 +153,8 @@ class Whole:
         if not len(sends):
             return
         self.unproved = True
+        where = np.unique(sends[:, [SENT.index("topic"), SENT.index("partition")]], axis=0)
+        self.unproved_in = {(topic, partition) for topic, partition in where.tolist()}
         sends = sends[sends[:, SENT.index("end_inv")] != NONE]  # nobody knows of the others' ends
         # After a commit without an answer may come an abort with one: the file must tell of it.
         whole = [self.names.processes.number(file.name) for file in self.files if file.whole]
@@ -173,13 +179,12 @@ class Whole:
             return sends
         files = Evidence()
         files.look_for_files(self.meta, self.files, self._done())
-        unnamed = (
-            s.counts.get(f"send.{name}", (0, 0))[0] for s in self.pieces for name in ("topic", "id")
-        )
-        if files.reasons(SENDERS) or any(unnamed):
+        nameless = [place for summary in self.pieces for place in nameless_sends(summary)]
+        if files.reasons(SENDERS):
             return sends[:0]
-        others = [topic for topic, who in self.senders.items() if who == Senders.ANYBODY]
-        sends = sends[~np.isin(sends[:, SENT.index("topic")], others)]
+        anybody = [topic for topic, who in self.senders.items() if who == Senders.ANYBODY]
+        sends = sends[~np.isin(sends[:, SENT.index("topic")], anybody)]
+        sends = sends[_apart(sends, set(nameless))]
         others = list(self.map(partial(attempts_of, self.store, sends), self.pieces))
         return sends[alone(sends, np.concatenate(others))]
 
@@ -194,12 +199,13 @@ class Whole:
         for found in self.map(partial(vague_in, self.store, lives), pieces):
             counts = {t: counts.get(t, 0) + found.get(t, 0) for t in counts.keys() | found.keys()}
         look_for_lives(self.evidence, self.names, counts)
+        self.remade = set(counts)
         for piece in pieces:
             change = self._change(piece)
             mine = lives.of(set(piece.digest["topic"]))
             self.changes[piece.piece] = Change(change.patch, change.proved, mine)
 
-    def _copy_sends(self) -> list[tuple[Summary, Counts]]:
+    def _copy_sends(self) -> list[tuple[Summary, tuple[Counts, Absent]]]:
         """Copy sends whose partition nobody knows to each that they may have reached."""
         topics = np.unique(self.digest["topic"]).tolist()
         count = {t: partitions_of(t, self.digest, self.meta, self.names) for t in topics if t >= 0}
@@ -208,30 +214,61 @@ class Whole:
         counts = self.map(partial(copy_sends, self.store, self.meta, count), work)
         return list(zip(lost, counts, strict=True))
 
-    def _weigh(self, copied: list[tuple[Summary, Counts]]) -> None:
-        """Put into words what is missing."""
+    def _weigh(self, copied: list[tuple[Summary, tuple[Counts, Absent]]]) -> None:
+        """Put into words what is missing, and find out where."""
         marks: dict[str, set[str]] = {}
         for summary in self.pieces:
             marks.setdefault(summary.process, self._configured(summary.process)).update(
                 summary.marks
             )
-        for summary, counts in [*((t, t.counts) for t in self.pieces), *copied]:
+        for summary in self.pieces:
+            self.evidence.add(summary.counts, marks[summary.process])
+        for summary, (counts, _) in copied:
             self.evidence.add(counts, marks[summary.process])
-        evidence, digest, names, meta = self.evidence, self.digest, self.names, self.meta
+        evidence, names, meta = self.evidence, self.names, self.meta
+        places = self._places(marks, {summary.piece: absent for summary, (_, absent) in copied})
         evidence.settle()
         evidence.look_for_files(meta, self.files, self._done())
         if self.unproved:
             evidence.ask_for_proof(unended=self.unended)
         if meta.transaction_ends == "some":
             evidence.doubt_ends()
-        look_for_dumps(evidence, digest, names, meta, self.files)
-        if len(np.unique(digest["clock"])) > 1:
+        look_for_dumps(evidence, places, names, meta, self.files)
+        clocks = several_clocks(places)
+        if any(clocks.values()):
             evidence.missing["one_clock"] = "times of several clocks do not compare"
+        for scope, keys in clocks.items():
+            places.put("one_clock", scope, keys)
         unfinished = [file.name for file in self.files if file.unfinished]
-        look_for_scans(evidence, meta, names, digest, unfinished)
-        look_for_senders(evidence, meta, names, digest, self.senders)
-        look_for_whole_logs(evidence, digest, names, meta)
-        look_for_sizes(evidence, meta, names, digest)
+        look_for_scans(evidence, places, meta, names, unfinished)
+        look_for_senders(evidence, meta, names, self.digest, self.senders)
+        look_for_whole_logs(evidence, places, names, meta)
+        look_for_sizes(evidence, places, meta, names)
+        places.put_same("lives", self.remade)
+        unproved = None if meta.transaction_ends == "some" else self.unproved_in
+        place_what_follows(evidence, places, unproved)
+        evidence.lacking = places.lacking(evidence.missing)
+
+    def _places(
+        self, marks: Mapping[str, Collection[str]], copied: Mapping[Piece, Absent]
+    ) -> Places:
+        """Where the fields are absent that were counted."""
+        places, start = Places(self.digest, self._groups_of), 0
+        for summary in self.pieces:
+            size = len(summary.digest.get("topic", ()))
+            for need, lines in summary.absent.items():
+                if is_asked(need, marks[summary.process]):
+                    places.add(need, start + np.array(lines, np.int64))
+            for need in copied.get(summary.piece, ()):
+                if is_asked(need, marks[summary.process]):
+                    places.add(need, start + _unplaced_sends(summary))
+            start += size
+        places.settle()
+        return places
+
+    def _groups_of(self, process: int) -> list[int]:
+        group = self.meta.consumer(self.names.processes.name(process)).group
+        return [] if group is None else [self.names.groups.number(group)]
 
     def _done(self) -> dict[str, set[int]]:
         """The calls of each process."""
@@ -268,7 +305,7 @@ def join_files(
 
 def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> MutableColumns:
     """The digests of all pieces as one."""
-    names = (*DIGEST, "inv", "rows")
+    names = (*DIGEST, *LAST, "rows")
     empty = np.empty(0, np.int64)
     return {
         name: np.concatenate([empty, *(np.array(d[name], np.int64) for d in digests if d)])
@@ -316,9 +353,35 @@ def rewrite(store: Store, work: tuple[Summary, Change]) -> None:
     store.save(summary, change.apply(store.load(summary)) if change else None)
 
 
+def nameless_sends(summary: Summary) -> list[Key]:
+    """Where a piece sends records of which it does not tell the id, or the topic."""
+    lines = {n for need in ("send.topic", "send.id") for n in summary.absent.get(need, ())}
+    digest = summary.digest
+    return [(digest["topic"][line], digest["partition"][line]) for line in sorted(lines)]
+
+
+def _apart(sends: Ints, nameless: set[Key]) -> Bools:
+    """Which of these sends no nameless one may be: those went to other partitions."""
+    topics = {topic for topic, _ in nameless}
+    vague = {topic for topic, partition in nameless if partition == NONE}
+
+    def may_be(topic: int, partition: int) -> bool:
+        known = (topic, partition) in nameless or (partition == NONE and topic in topics)
+        return known or topic in vague or NONE in vague
+
+    return np.array([not may_be(*where) for where in sends[:, :2].tolist()], bool)
+
+
+def _unplaced_sends(summary: Summary) -> Ints:
+    """The lines of a piece's digest of sends whose partition the sender never learnt."""
+    names = ("op", "topic", "partition")
+    op, topic, partition = (np.array(summary.digest[name], np.int64) for name in names)
+    return np.flatnonzero((op == Op.SEND) & (topic != NONE) & (partition == NONE))
+
+
 def copy_sends(
     store: Store, meta: Meta, partitions: Mapping[int, range], work: tuple[Summary, Change]
-) -> Counts:
+) -> tuple[Counts, Absent]:
     """Put copies of a piece's unplaced sends beside it: one for each partition of their topic."""
     summary, change = work
     columns = change.apply(store.load(summary))
@@ -334,4 +397,4 @@ def copy_sends(
     columns["offset"] = np.full(len(which), NONE)  # of a partition that nobody knows
     columns["flags"] = narrow("flags", columns["flags"] | Flag.UNKNOWN_PARTITION)
     store.save(summary, columns, "placed")
-    return counts_of(columns, meta, summary.names)
+    return counts_of(columns, meta, summary.names, np.zeros(len(columns["op"]), np.int64))

@@ -137,6 +137,7 @@ class Doubts:
     def settled(self) -> list[dict[str, Any]]:
         """As findings: what was looked at where there is no doubt."""
         blank: dict[str, Any] = {"kind": "", "clause": 0, "found": 0, "extra": 0, "events": None}
+        blank["lacking"] = ""
         totals: dict[tuple[int, str], int] = {}
         for one in self.seen:
             if not self._judged(one):

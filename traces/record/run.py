@@ -46,7 +46,8 @@ def recorded(
 
     `name` is the client's name in the trace. `id` tells the application's own id of a message, from
     its topic, key, value and headers; without it every message sent is given one in a header.
-    `commit_order` is the application's habit: `process_then_commit` or `commit_then_process`.
+    `commit_order` is the application's habit: `process_then_commit`, `commit_then_process`, or
+    `transaction` where its offsets go with the outputs of a transaction.
     With `hashes` every record also tells a hash of its key, value and headers.
     """
     folder = Path(run)

@@ -65,6 +65,38 @@ def starts_where_sought(h: History, rows: list[Row]) -> None:
     must(got < want or skipped is not None, "it is the first visible record from there")
 
 
+@predicate("C8", "poll|committed|seek|assign|reset mark")
+def goes_on_below_the_end(h: History, rows: list[Row]) -> None:
+    """Position ≤ o < high watermark, o visible, and the last three polls returned nothing."""
+    ops(rows, "poll|committed|seek|assign|reset", "mark")
+    partition, (base, last) = one_partition(rows), rows
+    must(base.ok and base.process == last.process and base.at < last.at, "it is another reader's")
+    (position,) = known("nobody knows where it stood", base.offset)
+    position += base.op == "poll"
+    marks = [r for r in h.rows(partition, "mark") if r.process == last.process and r.ok]
+    marks = sorted((r for r in marks if r.at > base.at), key=lambda r: r.at)[-3:]
+    must(len(marks) == 3 and marks[-1].at == last.at, "it polled less than three times since")
+    moved = [m for m in moves(h, partition, last.process) if base.at < m.at < last.at]
+    moved += [r for r in reads_by(h, partition, last.process) if r.at > base.at]
+    must(not [m for m in moved if m.op != "committed"], "it read on, or was moved")
+    stops = [r for r in h.rows(partition, "pause", "resume") if r.process == last.process and r.ok]
+    stops = [r for r in stops if r.at < last.at]
+    must(not stops or stops[-1].op == "resume", "it was paused")
+    ends = [r.offset for r in marks if r.offset is not None]
+    waits = any(r.line.get("isolation") != "read_uncommitted" for r in marks)
+    if waits and any(h.state(s) is not None for s in h.rows(partition, "send")):
+        calls = {r.call for r in marks}
+        stable = [r.offset for r in h.rows(partition, "last_stable") if r.call in calls]
+        must(len(stable) == 3, "nobody knows what it waited for")
+        ends += [offset for offset in stable if offset is not None]
+    there = first_visible(h, last, max(position, log_start(h, partition)), min(ends, default=0))
+    must(there is not None, "there was nothing more for it")
+    groups = {r.group for r in h.by_partition[partition] if r.process == last.process} - {None}
+    others = [r for r in h.rows(partition, "poll") if r.process != last.process]
+    read_on = [r for r in others if r.group in groups and (r.offset or 0) >= position]
+    must(not read_on, "somebody else of its group read on")
+
+
 @predicate("C4", "revoked|lost|pause poll|scan")
 def only_assigned(h: History, rows: list[Row]) -> None:
     """A partition is read ⇒ since assigned or resumed it was not revoked, lost or paused."""

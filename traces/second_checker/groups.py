@@ -16,6 +16,7 @@ from traces.second_checker.history import History
 from traces.second_checker.lives import (
     altered,
     ended_between,
+    forgot,
     is_vague,
     may_differ,
     may_have_begun,
@@ -251,13 +252,42 @@ def delivered_once(h: History, rows: list[Row]) -> None:
         must(len(twice) < 2 or not anew, _ANEW)
 
 
+@predicate("G13", "poll commit process")
+def processed_first(h: History, rows: list[Row]) -> None:
+    """Given o, then committed c > o by the same process ⇒ o was processed before."""
+    ops(rows, "poll", "commit", "process")
+    one_partition(rows)
+    _one_group(rows)
+    given, commit, done = rows
+    must(all(row.ok for row in rows), "one of them did not happen")
+    must(len({row.process for row in rows}) == 1, "they are of several processes")
+    must(given.at < commit.at < done.at, "they were made in another order")
+    must(not commit.line.get("auto"), "its client committed by itself")
+    habits = {member.get("commit_order") for member in h.members(done.group or "")}
+    must(habits == {"process_then_commit"}, "it is not declared that commits wait for processing")
+    must(not shares(h, done.group), "a share group commits nothing")
+    must((given.id, given.offset) == (done.id, done.offset), "the records differ")
+    own, upto = known("an offset is missing", done.offset, commit.offset)
+    must(own < upto, "the commit does not cover it")
+    for row in h.of(done.partition, done.id, "process", "poll"):
+        same = row.offset == own and row.group == done.group
+        if row.op == "process" and same:
+            mine = row.process == done.process and row.at >= done.at
+            must(mine, "it was processed before, or elsewhere, too")
+        again = row.op == "poll" and same and row.ok and row.process == done.process
+        must(not (again and commit.at < row.at < done.at), "it was given again after the commit")
+
+
 @predicate("G10", "commit|committed|assigned|alter_offsets poll")
 def goes_on(h: History, rows: list[Row]) -> None:
-    """First read after assignment ⇒ no visible record from the committed offset up to it."""
+    """First read after assignment ⇒ no visible record from the committed offset up to it.
+
+    And not below that offset, unless the member was told to begin there.
+    """
     ops(rows, "commit|committed|assigned|alter_offsets", "poll")
     partition, (base, read) = one_partition(rows), rows
     must(read.group is not None, "its reader belongs to no group")
-    _, got = known("nothing was committed", base.offset, read.offset)
+    had, got = known("nothing was committed", base.offset, read.offset)
     ends = ("assigned", "revoked", "lost", "seek", "assign", "reset", "forget")
     own = [m for m in moves(h, partition, read.process) if m.at < read.at and m.op in ends]
     since = own[-1].at if own and not h.jepsen else (-1, -1)
@@ -267,6 +297,9 @@ def goes_on(h: History, rows: list[Row]) -> None:
     )
     earlier = [r for r in reads_by(h, partition, read.process) if since < r.at < read.at]
     must(not [r for r in earlier if r.op == "poll"], "it is not the first read of its time with it")
+    if got < had:
+        _not_below(h, base, read, own[-1] if own else None)
+        return
     start = _could_start_at(h, read)
     must(start is not None, "nothing was committed by then")
     assert start is not None
@@ -274,6 +307,25 @@ def goes_on(h: History, rows: list[Row]) -> None:
     must(skipped is not None, "it may have begun there, and missed nothing")
     earliest = _resets(h, read.group or "") == {"earliest"}
     must(earliest or not may_have_begun(h, start, read), _ANEW)
+
+
+def _not_below(h: History, commit: Row, read: Row, given: Row | None) -> None:
+    """A commit ≺ an assignment, and nothing that may have set the group's offset after is lower."""
+    must(given is not None and given.op == "assigned", "nobody was given the partition")
+    assert given is not None
+    must(commit.op == "commit" and commit.ok and commit.group == read.group, "it is no commit")
+    must(before(commit, given), "the commit was not over when the partition was given")
+    told = [r for r in h.rows(read.partition, "committed") if r.process == read.process and r.ok]
+    told = [r for r in told if given.at < r.at < read.at]
+    must(not told or (told[-1].offset or -1) > (read.offset or 0), "it was told to begin there")
+    gone = may_have_begun(h, commit, read) or forgot(h, commit, read, read.group or "")
+    must(told or not (gone or altered(h, commit, read)), _ANEW)
+    for row in h.rows(read.partition, "commit", "txn_offsets"):
+        mine = row.group == read.group and row.outcome != "fail" and row.offset is not None
+        later = row.process == read.process and row.line["seq"] >= read.line["seq"]
+        replaced = row.op == "commit" and not row.line.get("auto") and before(row, commit)
+        if mine and not later and not replaced and not before(read, row):
+            must((row.offset or 0) > (read.offset or 0), "a commit that may be later is lower")
 
 
 def _could_start_at(h: History, read: Row) -> Row | None:

@@ -60,9 +60,9 @@ def partition_of(partitioner: str, key: str, partitions: int) -> int | None:
     """The partition of a key, None where that is not sure.
 
     It is not for a name that nobody knows, for bytes that were written down with escapes, and for
-    an empty key where the partitioner ends in `random`.
+    an empty key of `consistent_random`, which takes a key of no length for none.
     """
     hashed = _HASHES.get(partitioner)
-    if hashed is None or "\\x" in key or (key == "" and partitioner.endswith("random")):
+    if hashed is None or "\\x" in key or (partitioner, key) == ("consistent_random", ""):
         return None
     return hashed(key.encode()) % partitions

@@ -82,7 +82,7 @@ def test_an_answer_that_comes_when_the_client_has_left_is_dropped(tmp_path: Path
 def test_only_what_is_an_id_is_one() -> None:
     assert known({"a": "x", "b": None, "c": NO_ID, "d": UUID(int=0)}) == {"a": "x"}
     of_kafka_python = UUID("5933ff02-0b87-4c80-b5f9-3ba98b037bb8")
-    assert known({"a": of_kafka_python}) == {"a": "WTP/AguHTIC1+TupiwN7uA"}
+    assert known({"a": of_kafka_python}) == {"a": "WTP_AguHTIC1-TupiwN7uA"}
 
 
 def test_without_the_address_of_a_cluster_nobody_is_asked() -> None:

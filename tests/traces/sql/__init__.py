@@ -265,7 +265,13 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
         for p in range(s["partitions"])
     ]
     consumers = [
-        (c, s["group"], s.get("session_timeout_ms"), s["group_protocol"])
+        (
+            c,
+            s["group"],
+            s.get("session_timeout_ms"),
+            s["group_protocol"],
+            s.get("commit_order") == "process_then_commit" and not s.get("auto_commit"),
+        )
         for c, s in meta.get("consumers", {}).items()
     ]
     shares = [
@@ -282,7 +288,11 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
     ]
     for name, columns, values in (
         ("parts", _PARTS, topics),
-        ("members", "name varchar, grp varchar, ms bigint, protocol varchar", consumers),
+        (
+            "members",
+            "name varchar, grp varchar, ms bigint, protocol varchar, waiting bool",
+            consumers,
+        ),
         ("timeouts", "name varchar, ms bigint", timeouts),
         ("hashers", "name varchar, partitioner varchar", hashers),
         ("shares", "grp varchar, most int, iso varchar, ms bigint", shares),
@@ -309,6 +319,8 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
             and m.ms is not null and m.protocol = 'classic');
         create macro timeout(g) as (select case when count(m.ms) = count(*) and bool_and(m.protocol
             = 'classic') then max(m.ms) * 1000000 end from members m where m.grp = g);
+        create macro waits(g) as coalesce((select bool_and(m.waiting) from members m
+            where m.grp = g), false);
         create macro delivery_limit(g) as (select max(most) from shares h where h.grp = g);
         create macro committed_only(g) as exists (from shares s where s.grp = g
             and s.iso = 'read_committed');

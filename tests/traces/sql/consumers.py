@@ -61,4 +61,26 @@ QUERIES = {
         and s.outcome = 'ok' and s.ret < m.inv and s.off >= m.off
         and not exists (from reads d where d.process = m.process and d.n = m.n
             and d.tp = m.tp)""",
+    "C8": """from (from answers m select *, row_number() over (partition by process, tp
+              order by n desc) as back where op = 'mark') m
+        where back = 3 and not exists (from r x where x.process = m.process and x.tp = m.tp
+            and x.op in ('poll', 'assign', 'seek', 'reset', 'assigned', 'revoked', 'lost', 'pause',
+            'resume') and x.n >= m.n and x.n <= (select max(n) from answers l
+                where l.op = 'mark' and l.process = m.process and l.tp = m.tp))
+        and coalesce((select arg_max(x.op, (x.n, x.i)) from r x where x.process = m.process
+            and x.tp = m.tp and x.n < m.n and x.op in ('assigned', 'revoked', 'lost', 'pause',
+            'resume')), '') not in ('revoked', 'lost', 'pause')
+        and passed(m.tp, (select arg_max(x.off + (x.op = 'poll')::int, (x.n, x.i)) from r x
+            where x.process = m.process and x.tp = m.tp and x.n < m.n and x.off is not null
+            and x.outcome = 'ok' and x.op in ('poll', 'committed', 'seek', 'assign', 'reset')),
+            (select min(e.off) from answers e where e.process = m.process and e.tp = m.tp
+            and e.n >= m.n and (e.op = 'mark' or (e.op = 'last_stable'
+                and m.iso = 'read_committed'))), m.iso = 'read_committed')
+        and not exists (from reads x where x.tp = m.tp and x.process <> m.process
+            and x.op = 'poll' and x.off >= (select arg_max(y.off + (y.op = 'poll')::int, (y.n, y.i))
+                from r y where y.process = m.process and y.tp = m.tp and y.n < m.n
+                and y.off is not null and y.outcome = 'ok'
+                and y.op in ('poll', 'committed', 'seek', 'assign', 'reset'))
+            and x.grp in (select y.grp from r y where y.process = m.process and y.tp = m.tp
+                and y.grp is not null))""",
 }

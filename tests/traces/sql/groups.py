@@ -76,12 +76,34 @@ QUERIES = {
         and coalesce((select arg_max(g.op, (g.n, g.i)) from r g where g.process = d.process
             and g.tp = d.tp and g.n < d.n and g.op in ('committed', 'assigned', 'seek',
             'assign', 'reset')), '') not in ('seek', 'assign', 'reset')
-        and passed(d.tp, greatest((select arg_max_null(case when g.op = 'committed' then g.off
+        and (passed(d.tp, greatest((select arg_max_null(case when g.op = 'committed' then g.off
             end, (g.n, g.i)) from r g where g.process = d.process and g.tp = d.tp
             and g.n < d.n and g.op in ('committed', 'assigned')),
             (select max(c.off) from offered c where c.grp = d.grp and c.tp = d.tp
             and c.inv <= d.ret and not (c.process = d.process and c.n >= d.n))),
-            d.off, d.iso = 'read_committed')""",
+            d.off, d.iso = 'read_committed')
+        or exists (from r a, r k where a.op = 'assigned' and a.outcome = 'ok' and a.tp = d.tp
+            and a.process = d.process and a.n < d.n and not exists (from r g
+                where g.process = d.process and g.tp = d.tp and g.n > a.n and g.n < d.n
+                and (g.op in ('assigned', 'seek', 'assign', 'reset') or (g.op = 'committed'
+                    and g.outcome = 'ok' and coalesce(g.off, -1) <= d.off)))
+            and k.op = 'commit' and k.outcome = 'ok' and not k.auto and k.grp = d.grp
+            and k.tp = d.tp and k.ret < a.inv and k.off > d.off and not exists (from r x
+                where x.op in ('commit', 'txn_offsets') and x.outcome <> 'fail'
+                and x.grp = d.grp and x.tp = d.tp and x.off <= d.off
+                and not (x.process = d.process and x.n >= d.n)
+                and not (x.op = 'commit' and not x.auto and x.ret < k.inv)
+                and x.inv <= d.ret)))""",
+    "G13": """from r q, r k, r d where q.op = 'poll' and k.op = 'commit' and d.op = 'process'
+        and q.outcome = 'ok' and k.outcome = 'ok' and d.outcome = 'ok' and not k.auto
+        and q.process = k.process and k.process = d.process and q.tp = k.tp and k.tp = d.tp
+        and q.grp = k.grp and k.grp = d.grp and q.id = d.id and q.off = d.off
+        and q.n < k.n and k.n < d.n and k.off > d.off and waits(d.grp)
+        and not exists (from r e where e.op = 'process' and e.grp = d.grp and e.tp = d.tp
+            and e.id = d.id and e.off = d.off and (e.process <> d.process or e.n < d.n))
+        and not exists (from r e where e.op = 'poll' and e.outcome = 'ok' and e.tp = d.tp
+            and e.process = d.process and e.id = d.id and e.off = d.off
+            and e.n > k.n and e.n < d.n)""",
     "G11": """from moves a, moves b, r c where a.op = 'assigned' and b.op = 'assigned'
         and c.op = 'commit' and c.outcome = 'ok' and not c.auto and c.process = a.process
         and a.instance = b.instance and c.instance = a.instance and a.process <> b.process

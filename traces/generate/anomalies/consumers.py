@@ -4,6 +4,7 @@ import numpy as np
 
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
+from traces.generate.plan import TICK
 from traces.schema import Isolation, Op
 
 
@@ -59,7 +60,7 @@ def _poll(s: Slot, record: dict[str, int], before: int) -> None:
     s.member_row(Op.POLL, inv, **record, **more, ret=inv + 8_000)
 
 
-@in_rows("G9", stage="due", group=1, first=1)
+@in_rows("G9 G10", stage="due", group=1, first=1)
 def given_again(s: Slot) -> bool:
     """After a rebalance the group is given, and processes, a record once more."""
     if not len(s.polled()) or s.tp not in s.chunk.carried.last:
@@ -102,3 +103,33 @@ def not_assigned(s: Slot) -> bool:
     s.member_row(Op.POLL, inv, **record, isolation=int(Isolation.READ_COMMITTED))
     s.report(s.chunk.lines[-1], int(s.chunk.carried.offset[s.tp]))
     return s.note_entry(last)
+
+
+@in_rows("G13", stage="due", group=0)
+def committed_before_processing(s: Slot) -> bool:
+    """The application is done with a record only after it has committed it."""
+    if not len(s.polled()):
+        return False
+    row = int(s.chunk.random.choice(s.polled()))
+    s.log["processed"][row] = False
+    record = {n: int(s.log[n][row]) for n in ("offset", "id", "epoch")}
+    s.member_row(Op.PROCESS, int(s.chunk.at(s.chunk.plan.windows, 10)), **record)
+    return s.note_entry(row)
+
+
+@in_rows("C8", stage="due")
+def stands_still(s: Slot) -> bool:
+    """A reader of its own is given one record, and then nothing, though there is more."""
+    rows = s.polled()
+    if len(rows) < 2:
+        return False
+    record = {n: int(s.log[n][rows[0]]) for n in ("offset", "id", "epoch")}
+    process = s.chunk.clients.reader(f"still-{s.chunk.number}-{s.number}#0")
+    inv, end = int(s.chunk.at(s.chunk.plan.windows, 2)), int(s.chunk.carried.offset[s.tp])
+    everything = {"isolation": int(Isolation.READ_UNCOMMITTED)}
+    s.row(process, Op.POLL, inv, **s.here, **record, **everything)
+    s.report(s.chunk.lines[-1], end)
+    for step in range(1, 4):
+        times = {"inv": inv + step * TICK, "ret": inv + step * TICK + 500}
+        s.report({"process": process} | times | s.here | everything, end)
+    return s.note_entry(int(rows[0]))

@@ -1,6 +1,6 @@
 """Anomalies in what one consumer was given."""
 
-from traces.generate.small.fixture import GROUP, TOPIC, Fixture
+from traces.generate.small.fixture import GROUP, TOPIC, Fixture, Line, name
 from traces.generate.small.lines import members, scans, ungiven
 from traces.generate.small.registry import Lines, NotHere, in_calls
 
@@ -47,3 +47,26 @@ def elsewhere(fixture: Fixture, lines: Lines) -> None:
     (partition,) = scan["offsets"]
     assign = next(x for x in lines[scan["process"]] if x["op"] == "assign")
     assign["offsets"][partition] = scan["records"][1]["offset"]
+
+
+@in_calls("", allowed="C8")
+def stands_still(fixture: Fixture, lines: Lines) -> None:
+    """A reader of its own is given one record, and then nothing, though there is more."""
+    records = fixture.records(0, 0, False)
+    if len(records) < 2:
+        raise NotHere
+    place, told = name(0), {"high_watermark": {name(0): len(fixture.logs[0])}, "replica": 1}
+    told |= {"isolation": "read_uncommitted", "leader_epochs": {place: 1}}
+    calls: list[Line] = [
+        {"op": "assign", "partitions": [place], "offsets": {place: 0}},
+        {"op": "poll", "records": records[:1], **told},
+        *({"op": "poll", "records": [], **told} for _ in range(3)),
+        {"op": "close"},
+    ]
+    for seq, call in enumerate(calls):
+        times = {
+            "invoked_ns": fixture.now + 20 + 2 * seq,
+            "returned_ns": fixture.now + 21 + 2 * seq,
+        }
+        head: Line = {"process": "z0#0", "seq": seq, "outcome": "ok"}
+        lines.setdefault("z0#0", []).append(head | call | times)

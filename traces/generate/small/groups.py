@@ -73,7 +73,7 @@ def unprocessed(fixture: Fixture, lines: Lines) -> None:
     done["records"].remove(fixture.random.choice(done["records"]))
 
 
-@in_calls("G9", meta=at_most_once)
+@in_calls("G9", may="G10", meta=at_most_once)
 def given_again(fixture: Fixture, lines: Lines) -> None:
     poll = next(line for line in lines["c0#0"] if line["op"] == "poll")
     record = poll["records"][0]
@@ -138,6 +138,51 @@ def resumed_late(fixture: Fixture, lines: Lines) -> None:
                     ungiven(lines, first[0]["id"])
                     return
     raise NotHere
+
+
+@in_calls("G10")
+def resumed_below(fixture: Fixture, lines: Lines) -> None:
+    """A new owner is answered what its group had committed, and is given the record below it."""
+    for owner in ("c0#0", "c1#0"):
+        for at, line in enumerate(lines[owner]):
+            if line["op"] != "committed" or not line["offsets"]:
+                continue
+            ((place, offset),) = line["offsets"].items()
+            partition, mine = int(place.split(":")[1]), lines[owner][at + 1 :]
+            below = [r for r in fixture.records(partition, 0, True) if r["offset"] < offset]
+            if below and _first_poll(mine, place):
+                poll = next(x for x in mine if x["op"] == "poll" and _of(x, partition))
+                first = next(r for r in poll["records"] if r["partition"] == partition)
+                poll["records"].insert(poll["records"].index(first), below[-1])
+                return
+    raise NotHere
+
+
+@in_calls("G13")
+def committed_before_processing(fixture: Fixture, lines: Lines) -> None:
+    """The application is done with what it was given last only after it has committed it."""
+    for owner in ("c0#0", "c1#0"):
+        mine = lines[owner]
+        for at, line in enumerate(mine):
+            done = [n for n in range(at) if mine[n]["op"] == "process" and mine[n]["records"]]
+            moved = [n for n in range(at) if mine[n]["op"] in ("assigned", "revoked")]
+            if line["op"] != "commit" or not done or max(moved, default=-1) > done[-1]:
+                continue
+            if _covers(line, mine[done[-1]]["records"][0]):
+                mine.insert(at, mine.pop(done[-1]))
+                for seq, later in enumerate(mine):
+                    later["seq"] = seq
+                return
+    raise NotHere
+
+
+def _covers(commit: Line, record: Line) -> bool:
+    place = f"{record['topic']}:{record['partition']}"
+    return commit["offsets"].get(place, 0) > record["offset"]
+
+
+def _of(poll: Line, partition: int) -> bool:
+    return any(r["topic"] == TOPIC and r["partition"] == partition for r in poll["records"])
 
 
 def _first_poll(mine: list[Line], name: str) -> list[Line]:
