@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.measuring import conditions, cpu_seconds, timed
-from traces import local
-from traces.arrow import pq
+from traces.engines import local
+from traces.engines.session import session
+from traces.engines.spark import find, read_ops
 from traces.generate.lines import write_lines
 from traces.generate.plan import Plan
 from traces.generate.write import Generated
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
-from traces.report import Judged
-from traces.session import session
-from traces.spark import find, read_ops
+from traces.model.arrow import pq
+from traces.verdicts.report import Judged
 
 SEED = 7
 

@@ -4,7 +4,7 @@ Usage: python bench/bench_frames.py [--messages N]
 
 CPU-seconds of all processes together, of the twelve checks that every user asks first. A DataFrame
 comes in a session of its user, so this one has Spark's own settings: `highwater check` reads files
-only, and its session compiles less (`traces.session`). It is read as Spark does by itself, and
+only, and its session compiles less (`traces.engines.session`). It is read as Spark does, and
 without a limit on the bytes of a batch, whose size Spark adds up after each row otherwise. Spark is
 warm: each is done twice, and the second time counts.
 """
@@ -17,10 +17,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.measuring import conditions, spent
+from traces.engines.kernel import CORE
+from traces.engines.spark import find, read_ops
 from traces.generate.plan import Plan
 from traces.generate.write import Generated, context_in, write_parquet
-from traces.kernel import CORE
-from traces.spark import find, read_ops
 
 SEED = 7
 LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"

@@ -17,12 +17,12 @@ from typing import Any
 import orjson
 
 from bench.measuring import conditions, timed
+from traces.engines.session import session
 from traces.generate.lines import write_lines
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated
 from traces.ingest.ingesting import SPLIT, ingest, load
 from traces.ingest.maps import in_spark, processes
-from traces.session import session
 
 
 def write(rows: int, folder: Path) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from bench.measuring import conditions, spent
-from traces import local, packs
-from traces.arrow import pa
-from traces.context import context
-from traces.meta import Meta, Producer, Topic
-from traces.names import Names
-from traces.precheck import alone, quick
-from traces.schema import COLUMNS, NONE, OPS, Flag, Op
+from traces.engines import local, packs
+from traces.engines.precheck import alone, quick
+from traces.model.arrow import pa
+from traces.model.context import context
+from traces.model.meta import Meta, Producer, Topic
+from traces.model.names import Names
+from traces.model.schema import COLUMNS, NONE, OPS, Flag, Op
 
 PRODUCERS = 16
 

@@ -23,19 +23,19 @@ import numpy as np
 from attrs import define, field
 
 from bench.measuring import conditions, timed
-from traces import local
-from traces.arrow import pa, pq
-from traces.context import Ints, history_context
+from traces.engines import local
+from traces.engines.precheck import spark as prechecks
+from traces.engines.precheck.quick import COVERED
+from traces.engines.session import session
+from traces.engines.spark import read_ops
 from traces.generate.plan import TOPIC_PARTITIONS, TOPICS
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, truth_in, write_parquet
-from traces.jepsen import add_cycles
-from traces.precheck import spark as prechecks
-from traces.precheck.quick import COVERED
-from traces.schema import COLUMNS, NONE, OPS, Op
-from traces.session import session
-from traces.spark import read_ops
-from traces.verdict import tally
+from traces.model.arrow import pa, pq
+from traces.model.context import Ints, history_context
+from traces.model.schema import COLUMNS, NONE, OPS, Op
+from traces.verdicts.jepsen import add_cycles
+from traces.verdicts.verdict import tally
 
 JEPSEN_CPU = {10_000: 1.54, 100_000: 12.93, 1_000_000: 184.23}  # measured, cold
 

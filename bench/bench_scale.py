@@ -21,18 +21,18 @@ from attrs import define, field
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import traces.session
+import traces.engines.session
 from bench import core_sql
 from bench.measuring import conditions, spent
-from traces import local
-from traces.arrow import pq
-from traces.cutting import LIMITS, Limits
+from traces.engines import local
+from traces.engines.cutting import LIMITS, Limits
+from traces.engines.kernel import CORE, chosen, columns_of
+from traces.engines.session import session
+from traces.engines.spark import find, read_ops
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, truth_in, write_parquet
-from traces.kernel import CORE, chosen, columns_of
-from traces.session import session
-from traces.spark import find, read_ops
-from traces.stored import stored
+from traces.model.arrow import pq
+from traces.model.stored import stored
 
 UNCUT = Limits(rows=10**12)  # what a partition costs that is never cut
 WORDS = (
@@ -168,7 +168,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="highwater-bench-") as scratch:
         events = Path(scratch) / "events"
         events.mkdir()
-        traces.session.LEAN |= {
+        traces.engines.session.LEAN |= {
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": str(events),
             "spark.eventLog.compress": "false",

@@ -6,8 +6,8 @@ from check_witnesses import Found, witnesses
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.explained import about, facts, reported
 from traces.ingest.evidence import FIELDS, SPOKEN
+from traces.verdicts.explained import about, facts, reported
 
 FAMILIES = {
     "L": "The log of a partition",

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from traces import check as check
     from traces import load as load
     from traces import violations as violations
+    from traces.engines.precheck import spark as prechecks
+    from traces.engines.spark import read_ops as read_ops
     from traces.ingest.source import OpsSource as OpsSource
-    from traces.precheck import spark as prechecks
-    from traces.problems import BadInput as BadInput
+    from traces.model.problems import BadInput as BadInput
     from traces.record import NotAClientError as NotAClientError
     from traces.record import StillRunningError as StillRunningError
     from traces.record import fault as fault
     from traces.record import recorded as recorded
     from traces.record import settle as settle
-    from traces.spark import read_ops as read_ops
     from traces.testing import KafkaTraceTest as KafkaTraceTest
     from traces.testing import PromiseBrokenError as PromiseBrokenError
     from traces.testing import Trace as Trace
@@ -95,14 +95,14 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "refimpl.edge.testing.kafka": ("Kafka", "KafkaTest", "UnmetError"),
     "traces": ("Result", "check", "load", "violations"),
     "traces.ingest.source": ("OpsSource",),
-    "traces.problems": ("BadInput",),
+    "traces.model.problems": ("BadInput",),
     "traces.record": ("NotAClientError", "StillRunningError", "fault", "recorded", "settle"),
-    "traces.spark": ("read_ops",),
+    "traces.engines.spark": ("read_ops",),
     "traces.testing": ("KafkaTraceTest", "PromiseBrokenError", "Trace"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 #: Names that are modules
-_WHOLE = {"assignors": "refimpl.clients.assignors", "prechecks": "traces.precheck.spark"}
+_WHOLE = {"assignors": "refimpl.clients.assignors", "prechecks": "traces.engines.precheck.spark"}
 
 
 def __getattr__(name: str) -> Any:

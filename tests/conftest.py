@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """One session for the whole run: starting it costs more than all that the tests do with it."""
-    from traces.session import session
+    from traces.engines.session import session
 
     with session(memory="1g") as spark:
         yield spark

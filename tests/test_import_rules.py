@@ -66,12 +66,12 @@ def test_the_contracts_are_kept(copied: Path) -> None:
         (
             "traces/checks/intruder.py",
             "def late() -> None:\n    from traces import verdict",
-            "traces.checks.intruder -> traces.verdict",
+            "traces.checks.intruder -> traces.verdicts.verdict",
         ),
         (
             "traces/second_checker/intruder.py",
-            "def late() -> None:\n    import traces.problems",
-            "traces.second_checker.intruder -> traces.problems",
+            "def late() -> None:\n    import traces.model.problems",
+            "traces.second_checker.intruder -> traces.model.problems",
         ),
         (
             "refimpl/machines/intruder.py",

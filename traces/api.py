@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import evolve, frozen
 
-from traces.arrow import pa
 from traces.checks.catalogue import CHECKS
-from traces.context import UNDECIDED, Clause
-from traces.engines import cache
-from traces.incidents import Incident
+from traces.engines.kernel import chosen
+from traces.engines.modes import MODES, asked, find_here, find_in_spark, is_quick
 from traces.ingest.history import SUB_VIA, Reading
 from traces.ingest.inputs import read_input
 from traces.ingest.run import Run
-from traces.kernel import chosen
-from traces.modes import MODES, asked, find_here, find_in_spark, is_quick
-from traces.report import Judged, event
-from traces.terminal import summary
-from traces.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
+from traces.model.arrow import pa
+from traces.model.context import UNDECIDED, Clause
+from traces.verdicts.incidents import Incident
+from traces.verdicts.judging import cache
+from traces.verdicts.report import Judged, event
+from traces.verdicts.terminal import summary
+from traces.verdicts.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from traces.spark import Files
+    from traces.engines.spark import Files
 
 _EVENT: Mapping[str, Any] = {
     **dict.fromkeys(("process", "op", "outcome", "partition", "id", "group"), pa.string()),
@@ -166,15 +166,15 @@ def violations(
 ) -> "DataFrame":
     """What breaks a promise in a table of operations; lazy: nothing runs before an action.
 
-    `ops` has the columns of `traces.schema.COLUMNS`, or comes from `traces.spark.read_ops`. `run`
-    says how the run was configured and what its numbers mean; of several runs a mapping, by the
-    number in the column `run`. A row with `count` says how many there are, rows with `witness` show
+    `ops` has the columns of `traces.model.schema.COLUMNS`, or comes from `highwater.read_ops`.
+    `run` says how the run was configured and what its numbers mean; of several runs a mapping, by
+    the number in the column `run`. A row with `count` says how many there are, rows with `witness` show
     the first of them, in the words of the trace. `verdict` is `violated`, or `allowed`, `because`
     of a setting, or `undecided`. A check that the run lacks evidence for says nothing here:
     `check` tells why. Raises `BadInput` for a table that is none of operations, and `ValueError`
     for a check that there is not.
     """
-    from traces import spark
+    from traces.engines import spark
 
     runs = dict(run) if isinstance(run, Mapping) else {0: run}
     wanted = {check.id for several in chosen(checks).values() for check in several}
@@ -229,7 +229,7 @@ def _shown(event: dict[str, Any]) -> dict[str, Any]:
 
 def _in_session(run: Run, spark: "SparkSession") -> Any:
     if run.parts:
-        from traces.spark import read_ops
+        from traces.engines.spark import read_ops
 
         return read_ops(spark, *run.parts)
     return spark.createDataFrame(run.table(0))

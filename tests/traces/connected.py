@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 from pyspark.sql import SparkSession
 
-from traces.cutting import Limits
+from traces.engines.cutting import Limits
+from traces.engines.precheck import spark as prechecks
+from traces.engines.spark import find, read_ops
 from traces.generate.write import context_in
-from traces.precheck import spark as prechecks
-from traces.spark import find, read_ops
 
 CUT = Limits(rows=2_000, block=1_500, boundary=10_000)
 

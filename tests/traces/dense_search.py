@@ -18,8 +18,8 @@ from tests.traces.dense import dense_trace
 from tests.traces.evidence import WHOLLY_ABSENT, Removal, Trace, at, bearing, settings_in
 from tests.traces.needs import change, looked, options, turned
 from traces.checks.catalogue import CHECKS
-from traces.problems import BadInput
-from traces.verdict import NOT_CHECKED, VIOLATED, Verdict
+from traces.model.problems import BadInput
+from traces.verdicts.verdict import NOT_CHECKED, VIOLATED, Verdict
 
 SOME = 40  # removals of a trace
 

@@ -22,7 +22,7 @@ from tests.traces.fuzz.operations import corrupt, run
 from tests.traces.needs import STEPS, Looked, change, looked, options, trace_of, turned
 from traces.checks.catalogue import CHECKS
 from traces.generate.small import IN_CALLS, NotHere
-from traces.problems import BadInput
+from traces.model.problems import BadInput
 
 DAMAGED, RANDOM = "damaged", "random run"
 BASES = (None, *IN_CALLS, DAMAGED, RANDOM, DAMAGED, RANDOM)

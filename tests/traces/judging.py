@@ -7,10 +7,10 @@ from zlib import crc32
 from hypothesis import Phase, settings
 
 from tests.traces.fixture import Line, write
-from traces import local
+from traces.engines import local
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import read_trace
-from traces.report import Judged
+from traces.verdicts.report import Judged
 
 # A seed has no smaller one that tells more: looking for it takes minutes and finds nothing.
 SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)

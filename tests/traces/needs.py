@@ -20,14 +20,14 @@ from attrs import evolve, frozen
 
 from tests.traces.evidence import Removal, Trace, at, bearing, every
 from tests.traces.fixture import fixture, write
-from traces import local
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
+from traces.engines import local
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.run import Run, read_trace
-from traces.jepsen import add_cycles
-from traces.problems import BadInput
-from traces.verdict import NOT_CHECKED, Tally, Verdict, tally, verdict_on
+from traces.model.problems import BadInput
+from traces.verdicts.jepsen import add_cycles
+from traces.verdicts.verdict import NOT_CHECKED, Tally, Verdict, tally, verdict_on
 
 FILE = Path(__file__).parent / "data" / "needs.ndjson"
 STEPS = 12

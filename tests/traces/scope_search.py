@@ -23,12 +23,12 @@ from tests.traces.fixture import Line
 from tests.traces.needs import Looked, looked, options
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.context import Clause
+from traces.engines.scopes import SCOPES
 from traces.generate.small import NotHere
-from traces.problems import BadInput
-from traces.schema import NONE
-from traces.scopes import SCOPES
-from traces.verdict import NOT_CHECKED, VIOLATED, Tally, clause_of
+from traces.model.context import Clause
+from traces.model.problems import BadInput
+from traces.model.schema import NONE
+from traces.verdicts.verdict import NOT_CHECKED, VIOLATED, Tally, clause_of
 
 SOME = 30  # removals of a trace
 Scope = tuple[str, int, int]

@@ -13,7 +13,7 @@ from traces.html.canvas import Canvas, Clock, NumberedFault
 from traces.html.picture import Picture, picture
 from traces.html.series import BINS, CELLS
 from traces.ingest.run import read_trace
-from traces.meta import read_meta
+from traces.model.meta import read_meta
 
 MS = 10**6
 

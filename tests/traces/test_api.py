@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 import traces
 from tests.traces.fixture import fixture, write
+from traces.engines.precheck import spark as prechecks
+from traces.engines.spark import read_ops
 from traces.generate.small import IN_CALLS, injected
 from traces.ingest.ingesting import ingest
-from traces.precheck import spark as prechecks
-from traces.problems import BadInput
-from traces.spark import read_ops
+from traces.model.problems import BadInput
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,17 +16,17 @@ from tests.traces.fixture import fixture
 from tests.traces.judging import SEEDED, examples, own
 from tests.traces.test_precheck import damaged, table_and_contexts, with_anomaly
 from tests.traces.test_recordings import KEPT
-from traces import blocks, cutting, kernel, local, packed_batches
-from traces.arrow import pa, pq
-from traces.context import same
-from traces.cutting import Limits
+from traces.engines import blocks, cutting, kernel, local, packed_batches
+from traces.engines.cutting import Limits
+from traces.engines.spark import cuts_of, find, read_ops
 from traces.generate.schedule import plan_of
 from traces.generate.small import IN_CALLS
 from traces.generate.write import Generated, context_in, table_of, write_parquet
 from traces.ingest.run import read_trace
-from traces.schema import COLUMNS, NONE, OPS, Op, Outcome, Txn
-from traces.spark import cuts_of, find, read_ops
-from traces.verdict import Tally, tally
+from traces.model.arrow import pa, pq
+from traces.model.context import same
+from traces.model.schema import COLUMNS, NONE, OPS, Op, Outcome, Txn
+from traces.verdicts.verdict import Tally, tally
 
 SEEDS = st.integers(0, 10**9)
 SMALL = Limits(rows=30, block=20, boundary=10_000)

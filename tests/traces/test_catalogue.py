@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from traces.checks.catalogue import CHECKS
-from traces.sentences import found
+from traces.verdicts.sentences import found
 
 ROOT = Path(__file__).parents[2]
 

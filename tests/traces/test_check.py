@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.traces.fixture import fixture, write
 from traces.checks.catalogue import CHECKS
-from traces.cli import check
+from traces.commands.check import check
 from traces.generate.small import IN_CALLS, injected
 
 DATA = Path(__file__).parent / "data"

@@ -9,7 +9,7 @@ import pytest
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines
 from traces.generate.small import IN_CALLS, injected
-from traces.verdict import UNTOLD, Verdict
+from traces.verdicts.verdict import UNTOLD, Verdict
 
 Setting = tuple[str, Any]
 

@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from tests.traces.test_blocks import said
-from traces import local
-from traces.arrow import pq
+from traces.engines import local
+from traces.engines.precheck.quick import COVERED
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, write_parquet
-from traces.precheck.quick import COVERED
+from traces.model.arrow import pq
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.traces.fixture import Fixture, Line, fixture, meta, name, write
 from tests.traces.judging import judged, judged_lines
-from traces import local
 from traces.checks.catalogue import CHECKS
+from traces.engines import local
+from traces.engines.kernel import columns_of
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.run import read_trace
-from traces.kernel import columns_of
-from traces.verdict import Verdict
+from traces.verdicts.verdict import Verdict
 
 Tell = Callable[[Fixture], None]
 Settings = dict[str, Any]

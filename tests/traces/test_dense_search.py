@@ -10,7 +10,7 @@ from tests.traces.evidence import Removal
 from tests.traces.judging import SEEDED
 from tests.traces.needs import looked
 from traces.checks.catalogue import CHECKS
-from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED
+from traces.verdicts.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED
 
 FEW = 8  # removals of a trace; the search takes more
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.traces.judging import judged
 from traces.ingest import edn, history
 from traces.ingest.history import Reading, read_history
-from traces.problems import BadInput
+from traces.model.problems import BadInput
 
 library: Any = edn_format
 

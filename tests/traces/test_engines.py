@@ -21,21 +21,21 @@ from pyspark.sql import SparkSession
 from refimpl.__main__ import highwater
 from tests.traces.fixture import fixture, write
 from traces.checks.base import REGISTRY
-from traces.cli import check
-from traces.engines import reason_of
+from traces.commands.check import check
+from traces.engines.kernel import chosen, columns_of, judge
+from traces.engines.local import rows_of
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.history import Reading, read_history
 from traces.ingest.ingesting import ingest
 from traces.ingest.run import Run, read_trace
-from traces.kernel import chosen, columns_of, judge
-from traces.local import rows_of
-from traces.table import _in_file, from_arrow  # pyright: ignore[reportPrivateUsage]
+from traces.model.table import _in_file, from_arrow  # pyright: ignore[reportPrivateUsage]
+from traces.verdicts.judging import reason_of
 
 DATA = Path(__file__).parent / "data"
 WITHOUT = """
 import sys
 from click.testing import CliRunner
-from traces.cli import check
+from traces.commands.check import check
 result = CliRunner().invoke(check, sys.argv[1:], catch_exceptions=False)
 print(result.exit_code, [name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j")])
 """
@@ -123,8 +123,8 @@ def test_a_full_disk_of_spark_is_told_by_its_folder(
         raise _OfTheJvm
 
     monkeypatch.setenv("SPARK_LOCAL_DIRS", "/scratch")
-    monkeypatch.setattr("traces.session.session", session)
-    monkeypatch.setattr("traces.engines.find_in_spark", full)
+    monkeypatch.setattr("traces.engines.session.session", session)
+    monkeypatch.setattr("traces.verdicts.judging.find_in_spark", full)
     path = str(DATA / "recordings" / "auto-commit")
     done = CliRunner().invoke(highwater, ["check", path, "--engine", "spark"])
     assert (done.exit_code, done.stdout) == (2, "")
@@ -140,7 +140,7 @@ def test_a_full_scratch_folder_is_named(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError(28, "Error writing bytes to file. Detail: [errno 28] No space left on device")
 
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
-    monkeypatch.setattr("traces.arrow.pq.write_table", full)
+    monkeypatch.setattr("traces.model.arrow.pq.write_table", full)
     path = str(DATA / "recordings" / "auto-commit")
     done = CliRunner().invoke(highwater, ["check", path, "--engine", "spark"])
     assert done.exit_code == 2
@@ -158,7 +158,7 @@ def test_a_full_scratch_folder_is_not_said_to_be_the_run(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path))
-    monkeypatch.setattr("traces.cli.read_input", full)
+    monkeypatch.setattr("traces.commands.check.read_input", full)
     path = str(DATA / "recordings" / "auto-commit")
     done = CliRunner().invoke(highwater, ["check", path])
     assert done.exit_code == 2

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from traces.arrow import pa
-from traces.frames import Layout
-from traces.schema import COLUMNS, NONE
+from traces.model.arrow import pa
+from traces.model.frames import Layout
+from traces.model.schema import COLUMNS, NONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,13 +16,13 @@ from click.testing import CliRunner, Result
 from refimpl.__main__ import highwater
 from tests.traces.fixture import fixture, meta, write
 from traces.checks.catalogue import CHECKS
-from traces.cli import check
+from traces.commands.check import check
+from traces.commands.ingest import ingest_
 from traces.generate.small import IN_CALLS, injected
 from traces.importers.cli import import_
 from traces.ingest.run import read_trace
-from traces.ingest_command import ingest_
-from traces.output import write_whole
-from traces.problems import BadInput
+from traces.model.output import write_whole
+from traces.model.problems import BadInput
 
 DATA = Path(__file__).parent / "data"
 

@@ -19,7 +19,7 @@ from traces.importers.otel import import_otel
 from traces.importers.verifiable import import_verifiable
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import read_trace
-from traces.problems import BadInput
+from traces.model.problems import BadInput
 
 HISTORY = (HISTORIES / "poll-skip.edn").read_bytes()
 JSON = st.recursive(

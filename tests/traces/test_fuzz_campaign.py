@@ -7,8 +7,8 @@ import pytest
 from tests.fuzz import guided
 from tests.traces.fuzz import __main__ as fuzz
 from tests.traces.fuzz import readers
-from traces.arrow import ArrowException
 from traces.ingest import lines
+from traces.model.arrow import ArrowException
 
 
 def test_good_recordings_are_read_by_their_readers() -> None:

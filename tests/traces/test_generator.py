@@ -8,16 +8,16 @@ import pytest
 
 from tests.traces.judging import counts, judged, said
 from tests.traces.test_second_checker import disagreements, witnesses
-from traces import local
-from traces.arrow import pq
 from traces.checks.catalogue import CHECKS
+from traces.engines import local
 from traces.generate.anomalies import IN_ROWS
 from traces.generate.lines import write_lines
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, table_of, truth_in, write_parquet
-from traces.jepsen import add_cycles
+from traces.model.arrow import pq
 from traces.second_checker import partitions_of, read
-from traces.verdict import Tally, tally
+from traces.verdicts.jepsen import add_cycles
+from traces.verdicts.verdict import Tally, tally
 
 
 def tallies_of(table: Any, context: Any) -> Mapping[str, Tally]:

@@ -17,12 +17,10 @@ from justhtml import JustHTML
 
 from tests.traces.fixture import Line, fixture, write
 from tests.traces.judging import said
-from traces import local
-from traces.arrow import pq
 from traces.checks.catalogue import CHECKS
-from traces.cli import check
+from traces.commands.check import check
+from traces.engines import local
 from traces.generate.small import IN_CALLS, injected
-from traces.happened import title
 from traces.html.ownership import Owned
 from traces.html.page import page
 from traces.html.picture import Picture, picture
@@ -31,10 +29,12 @@ from traces.html.sequence import calls, draw, moments
 from traces.html.series import BINS, CELLS
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
-from traces.problems import BadInput, Problem
-from traces.report import Judged
+from traces.model.arrow import pq
+from traces.model.problems import BadInput, Problem
 from traces.second_checker import Confirmed, Refuted
-from traces.sentences import sentences
+from traces.verdicts.happened import title
+from traces.verdicts.report import Judged
+from traces.verdicts.sentences import sentences
 
 DATA = Path(__file__).parent / "data"
 HISTORIES = DATA / "histories"

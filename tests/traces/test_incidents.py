@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traces.incidents import Fault, Found, incidents
+from traces.verdicts.incidents import Fault, Found, incidents
 
 SECOND = 1_000_000_000
 LOSS = ("L1", "L3", "L4", "L15")

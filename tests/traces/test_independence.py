@@ -10,19 +10,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-import traces.table
+import traces.model.table
 from tests.traces.fixture import fixture, write
 from tests.traces.judging import SEEDED, examples, judged, own
-from traces import local
-from traces.arrow import pa, pq
+from traces.engines import local
+from traces.engines.scopes import SCOPES
+from traces.engines.spark import find, read_ops
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
-from traces.report import Judged
-from traces.scopes import SCOPES
-from traces.spark import find, read_ops
-from traces.table import by_key, from_arrow
-from traces.table import part as part_of
+from traces.model.arrow import pa, pq
+from traces.model.table import by_key, from_arrow
+from traces.model.table import part as part_of
+from traces.verdicts.report import Judged
 
 DATA = Path(__file__).parent / "data"
 
@@ -57,7 +57,7 @@ def test_columns_in_files_say_what_columns_in_memory_say(
     run = read_trace(write(tmp_path, lines, meta))
     table = run.table(0)
     expected = judge_table(run, table)
-    monkeypatch.setattr(traces.table, "LARGE", 10)
+    monkeypatch.setattr(traces.model.table, "LARGE", 10)
     assert judge_table(run, table) == expected
     assert expected["verdict"] == "violated"
     columns = from_arrow(table)

@@ -14,11 +14,11 @@ from tests.traces.fixture import fixture
 from tests.traces.judging import judged, judged_lines, said
 from traces.checks.catalogue import CHECKS
 from traces.generate.small import IN_CALLS, injected
-from traces.junit import junit
-from traces.output import writable, write_whole
-from traces.problems import BadInput, Problem
-from traces.report import Judged
-from traces.verdict import Verdict
+from traces.model.output import writable, write_whole
+from traces.model.problems import BadInput, Problem
+from traces.verdicts.junit import junit
+from traces.verdicts.report import Judged
+from traces.verdicts.verdict import Verdict
 
 DATA = Path(__file__).parent / "data"
 RECORDING = DATA / "recordings" / "auto-commit"

@@ -24,8 +24,8 @@ from tests.traces.small import (
     trace,
 )
 from traces.checks.catalogue import CHECKS
-from traces.partitioners import key_hash
-from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED
+from traces.model.partitioners import key_hash
+from traces.verdicts.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED
 
 MEMBER: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
 OTHER: dict[str, Any] = {"transactional_id": "y", "txn": 0}

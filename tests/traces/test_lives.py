@@ -11,7 +11,7 @@ from tests.traces.judging import judged, judged_lines
 from tests.traces.search import broken_somewhere
 from tests.traces.small import PARTITION, record, scan, trace
 from traces.second_checker.read import from_lines
-from traces.verdict import HOLDS, NOT_CHECKED, VIOLATED
+from traces.verdicts.verdict import HOLDS, NOT_CHECKED, VIOLATED
 
 ROOT = Path(__file__).parents[2]
 CASES = Path(os.environ.get("HIGHWATER_SHARED", ROOT.parent / "shared")) / "cases"

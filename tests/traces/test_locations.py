@@ -3,9 +3,9 @@
 import numpy as np
 
 from traces.checks.rows import Rows
-from traces.context import SUBJECT_BITS, Clause
-from traces.locations import MOST, locations
-from traces.schema import COLUMNS, NONE, Op
+from traces.engines.locations import MOST, locations
+from traces.model.context import SUBJECT_BITS, Clause
+from traces.model.schema import COLUMNS, NONE, Op
 
 
 def rows(offsets: list[int], **columns: list[int]) -> Rows:

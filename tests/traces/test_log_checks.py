@@ -14,7 +14,7 @@ from tests.traces.search import broken_somewhere
 from traces.generate.small import IN_CALLS, injected
 from traces.generate.small.logs import COMPACTED, DELETED, KEYED, SCANNER, WRITER, scan_of
 from traces.second_checker import from_lines
-from traces.verdict import UNTOLD, Verdict
+from traces.verdicts.verdict import UNTOLD, Verdict
 
 Lines = dict[str, list[Line]]
 SEED = 7

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.traces.fixture import Line, meta, write
-from traces.context import UNSET, same, setting
 from traces.ingest.run import read_trace
-from traces.names import Names
-from traces.problems import BadInput
+from traces.model.context import UNSET, same, setting
+from traces.model.names import Names
+from traces.model.problems import BadInput
 
 
 def test_readers_that_know_nothing_of_each_other_agree() -> None:
@@ -45,7 +45,7 @@ def sends(*topics: str, ids: tuple[Any, ...] = (1, 2)) -> list[Line]:
 def test_two_names_with_one_number_are_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traces.names.hashed", always_seven)
+    monkeypatch.setattr("traces.model.names.hashed", always_seven)
     folder = write(tmp_path, {"p0#0": sends("u", "v")}, meta())
     with pytest.raises(BadInput) as caught:
         read_trace(folder)
@@ -60,7 +60,7 @@ def test_two_names_with_one_number_are_refused_by_name(
 def test_two_ids_with_one_number_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traces.names.hashed", always_seven)
+    monkeypatch.setattr("traces.model.names.hashed", always_seven)
     with pytest.raises(BadInput, match="ids: 'x' and 'y' have the same number"):
         read_trace(write(tmp_path, {"p0#0": sends("t", "t", ids=("x", "y"))}, meta()))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.traces.evidence import Removal
 from tests.traces.needs import false_verdicts, kept, looked, needed, trace_of, turned, with_all
 from traces.checks.catalogue import CHECKS
-from traces.verdict import NOT_CHECKED
+from traces.verdicts.verdict import NOT_CHECKED
 
 SEED = 5
 #: As few removals as make every need missing that a removal can make missing in this trace.

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.traces.damage import damage
 from tests.traces.fixture import TOPIC, fixture, write
 from tests.traces.judging import SEEDED, examples
-from traces import kernel, packs
 from traces.checks.catalogue import CHECKS
-from traces.columns import calls
-from traces.context import Context, same
+from traces.engines import kernel, packs
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.run import Run, read_trace
-from traces.problems import BadInput
-from traces.schema import COLUMNS, NONE
+from traces.model.columns import calls
+from traces.model.context import Context, same
+from traces.model.problems import BadInput
+from traces.model.schema import COLUMNS, NONE
 
 CHECKED = [check for check in CHECKS.values() if check.scope == "partition"]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.partitioners import OWN, fnv1a, key_hash, murmur2, number
-from traces.schema import NONE
+from traces.model.partitioners import OWN, fnv1a, key_hash, murmur2, number
+from traces.model.schema import NONE
 from traces.second_checker import keys
 
 # As in the unit tests of Kafka's own utilities.

@@ -19,23 +19,23 @@ from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.judging import SEEDED, examples, own
 from tests.traces.small import record, scan, trace
 from tests.traces.test_recordings import KEPT
-from traces import kernel, local
-from traces.arrow import pa, pc, pq
-from traces.cli import check
+from traces.commands.check import check
+from traces.engines import kernel, local
+from traces.engines.precheck import alone, quick
+from traces.engines.precheck import spark as prechecks
+from traces.engines.precheck.partitions import PartitionSummaries
+from traces.engines.precheck.quick import COVERED
+from traces.engines.spark import read_ops
 from traces.generate.plan import TOPICS
 from traces.generate.schedule import plan_of
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.generate.write import Generated, context_in, table_of, write_parquet
 from traces.ingest.run import read_trace
-from traces.jepsen import add_cycles
-from traces.precheck import alone, quick
-from traces.precheck import spark as prechecks
-from traces.precheck.partitions import PartitionSummaries
-from traces.precheck.quick import COVERED
-from traces.problems import BadInput
-from traces.schema import COLUMNS, OPS, Op
-from traces.spark import read_ops
-from traces.verdict import tally
+from traces.model.arrow import pa, pc, pq
+from traces.model.problems import BadInput
+from traces.model.schema import COLUMNS, OPS, Op
+from traces.verdicts.jepsen import add_cycles
+from traces.verdicts.verdict import tally
 
 SEEDS = st.integers(0, 10**9)
 KEY = ("run", "topic", "partition")

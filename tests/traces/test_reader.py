@@ -11,10 +11,10 @@ import pytest
 
 from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.judging import counts, judged, judged_lines, verdicts
-from traces.arrow import pa, pq
 from traces.ingest.run import Run, read_pieces, read_trace
-from traces.problems import BadInput
-from traces.schema import NONE, Op
+from traces.model.arrow import pa, pq
+from traces.model.problems import BadInput
+from traces.model.schema import NONE, Op
 
 
 def run_of(folder: Path, *lines: Any, last: str = "\n", process: str = "p0#0") -> Run:

@@ -8,7 +8,7 @@ import pytest
 from tests.traces.judging import judged_lines
 from tests.traces.small import Call, Lines, record, scan, sent, trace
 from traces.second_checker import Confirmed, Refuted, from_lines, opinion_on
-from traces.verdict import HOLDS, NOT_CHECKED, VIOLATED
+from traces.verdicts.verdict import HOLDS, NOT_CHECKED, VIOLATED
 
 GROUP: dict[str, Any] = {"group": "g", "partitions": ["t:0"], "generation": 1}
 #: A group that had committed nothing is given the second record, and commits what is behind it.

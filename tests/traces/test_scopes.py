@@ -17,8 +17,8 @@ from traces.checks.catalogue import CHECKS
 from traces.ingest.ingesting import ingest
 from traces.ingest.places import Places
 from traces.ingest.run import read_trace
-from traces.lacking import PARTITION, Lacking
-from traces.verdict import NOT_CHECKED, VIOLATED, Verdict
+from traces.model.lacking import PARTITION, Lacking
+from traces.verdicts.verdict import NOT_CHECKED, VIOLATED, Verdict
 
 FEW = 2  # traces of the search in `make test`
 

@@ -14,17 +14,17 @@ from rich.console import Console
 
 from tests.traces.fixture import Fixture, fixture, write
 from tests.traces.judging import judged
-from traces import second
 from traces.checks.base import Found, witness
 from traces.checks.catalogue import CHECKS
 from traces.checks.partition import Partition
-from traces.cli import check
-from traces.context import Ints
+from traces.commands.check import check
 from traces.generate.small import IN_CALLS, injected
-from traces.report import show
-from traces.schema import Op
-from traces.second import ask_again
+from traces.model.context import Ints
+from traces.model.schema import Op
 from traces.second_checker import Refuted
+from traces.verdicts import second
+from traces.verdicts.report import show
+from traces.verdicts.second import ask_again
 
 
 def found(*columns: Ints) -> list[Found]:
@@ -108,7 +108,7 @@ def test_the_command_tells_what_is_confirmed(
     def deny(*_: Any) -> Refuted:
         return Refuted("it is all right")
 
-    monkeypatch.setattr("traces.second.opinion_on", deny)
+    monkeypatch.setattr("traces.verdicts.second.opinion_on", deny)
     code, one, output = as_json(run)
     assert (code, one["verdict"]) == (3, "violated")
     assert one["contradictions"] == ["L5 witness 1: it is all right"]

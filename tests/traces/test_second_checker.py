@@ -21,14 +21,14 @@ from tests.traces.search import broken_somewhere
 from tests.traces.test_log_checks import two_lives
 from traces import second_checker as package
 from traces.checks.catalogue import CHECKS
-from traces.context import Clause
 from traces.generate.small import IN_CALLS, InCalls, NotHere, injected
 from traces.ingest.history import Reading
-from traces.report import Judged
+from traces.model.context import Clause
 from traces.second_checker import Confirmed, Refuted, from_lines, opinion_on, partitions_of, read
 from traces.second_checker.base import PREDICATES, SHAPES
 from traces.second_checker.history import History
-from traces.verdict import clause_of
+from traces.verdicts.report import Judged
+from traces.verdicts.verdict import clause_of
 
 DATA = Path(__file__).parent / "data"
 RECORDINGS = sorted(path for path in (DATA / "recordings").iterdir() if path.is_dir())
@@ -205,7 +205,7 @@ def test_the_second_checker_stands_on_its_own() -> None:
     source = (
         "import sys, traces.second_checker\n"
         "print([m for m in sys.modules if m.startswith(('numpy', 'pyarrow', 'pandas', 'pyspark',"
-        " 'traces.checks', 'traces.kernel', 'traces.context', 'traces.local'))])"
+        " 'traces.checks', 'traces.engines', 'traces.model'))])"
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.traces.judging import judged_lines, verdicts
 from tests.traces.small import STARTS, record, scan, trace
-from traces.second import ask_again
+from traces.verdicts.second import ask_again
 
 AGAIN = "p1#0"  # another process, which sends what the first one was not answered about
 UNANSWERED: dict[str, Any] = {"outcome": "info"}

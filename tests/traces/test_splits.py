@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests.traces.fixture import fixture, write
-from traces import splits
-from traces.arrow import pa, pq
 from traces.ingest.ingesting import ingest
 from traces.ingest.run import read_trace
-from traces.problems import BadInput
-from traces.schema import OPS
-from traces.splits import Split, SplitPlan, splits_of
+from traces.model import splits
+from traces.model.arrow import pa, pq
+from traces.model.problems import BadInput
+from traces.model.schema import OPS
+from traces.model.splits import Split, SplitPlan, splits_of
 
 
 def test_every_split_is_in_one_task_and_no_task_is_too_large() -> None:

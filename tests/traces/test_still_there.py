@@ -11,7 +11,7 @@ import pytest
 from tests.traces.needs import looked
 from tests.traces.small import PARTITION, Call, keyed, polled, record, scan, trace
 from traces.checks.catalogue import CHECKS
-from traces.verdict import ALLOWED, HOLDS, VIOLATED
+from traces.verdicts.verdict import ALLOWED, HOLDS, VIOLATED
 
 IN_GROUP: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
 SENT = [keyed("p0#0", 1, 0, "j"), keyed("p0#0", 2, 1, "k"), keyed("p0#0", 3, 2, "k")]

@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.fixture import fixture, write
-from traces import local, stored
-from traces.arrow import pa, pq
+from traces.engines import local
 from traces.generate.small import IN_CALLS, injected
 from traces.ingest.ingesting import ingest
 from traces.ingest.run import read_trace
-from traces.problems import BadInput
-from traces.report import Judged
-from traces.schema import COLUMNS, NONE
+from traces.model import stored
+from traces.model.arrow import pa, pq
+from traces.model.problems import BadInput
+from traces.model.schema import COLUMNS, NONE
+from traces.verdicts.report import Judged
 
 KINDS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32())
 
@@ -98,7 +99,7 @@ FEW_FILES = """
 import resource, sys
 
 import numpy as np
-from traces import stored
+from traces.model import stored
 
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, most))

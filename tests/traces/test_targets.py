@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from refimpl.__main__ import highwater
 from refimpl.outputs import CannotBeWrittenError, write_json
 from tests.traces.fixture import fixture, meta, write
-from traces.output import Refusal, staying
+from traces.model.output import Refusal, staying
 
 HISTORY = Path(__file__).parent / "data" / "histories" / "basic.edn"
 GONE = "No such file or directory"
@@ -70,7 +70,7 @@ def test_a_folder_that_goes_while_a_run_is_judged(
     """The verdict is told all the same."""
     folder = tmp_path / "results"
     folder.mkdir()
-    vanishing(monkeypatch, "traces.cli.judge_all", folder)
+    vanishing(monkeypatch, "traces.commands.check.judge_all", folder)
     result = ran("check", HISTORY, option, folder / "out")
     assert refused(result, folder / "out")
     assert "basic.edn" in result.stdout

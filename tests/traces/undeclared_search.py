@@ -19,9 +19,9 @@ from tests.traces.evidence import Removal, Trace, at
 from tests.traces.needs import Looked, looked, options
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.context import Clause
-from traces.problems import BadInput
-from traces.verdict import HOLDS, NOT_CHECKED, Tally
+from traces.model.context import Clause
+from traces.model.problems import BadInput
+from traces.verdicts.verdict import HOLDS, NOT_CHECKED, Tally
 
 ENDS = ("tail", "end")  # of a file that ends early, what is left may well hold
 

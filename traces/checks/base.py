@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from attrs import field, frozen
 
-from traces.context import Ints
+from traces.model.context import Ints
 
 NO_ROWS: Ints = np.empty((0, 1), dtype=np.int64)
 NO_CLAUSE: Ints = np.empty(0, dtype=np.int64)
@@ -135,8 +135,8 @@ def check(
     `closed` are fields (and files) whose absence could *invent* one: then nothing can be said.
     `kinds` are the names that Jepsen-style reports use for its findings; `looks_at` is what a run
     must hold for the check to say anything, `extra` what else it counts. `uses` are the columns
-    that the function reads beside the common ones of `traces.kernel`; without it, all. One that
-    matters only if some topic is compacted is written with `compacted.` before it.
+    that the function reads beside the common ones of `traces.engines.kernel`; without it, all. One
+    that matters only if some topic is compacted is written with `compacted.` before it.
     """
 
     def register(function: Function) -> Function:

@@ -10,10 +10,10 @@ from traces.checks.resuming import begun_below
 from traces.checks.rows import Rows, once
 from traces.checks.share import share_groups
 from traces.checks.visible import passed_over, unless_open, visible_between
-from traces.columns import Bools, distinct, firsts, last_before, last_upto, running_max
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Op, Outcome
-from traces.sorting import order_by
+from traces.model.columns import Bools, distinct, firsts, last_before, last_upto, running_max
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Op, Outcome
+from traces.model.sorting import order_by
 
 
 def answered(p: Rows) -> Ints:

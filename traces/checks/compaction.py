@@ -4,9 +4,9 @@ import numpy as np
 
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
-from traces.columns import Bools, firsts, lookup
-from traces.context import UNSET, Clause, Ints, clause
-from traces.schema import NONE, Flag, Op, Outcome, Txn
+from traces.model.columns import Bools, firsts, lookup
+from traces.model.context import UNSET, Clause, Ints, clause
+from traces.model.schema import NONE, Flag, Op, Outcome, Txn
 
 NS_PER_MS = 1_000_000
 HIDDEN = "STARTS producers compacted.whole compacted.key compacted.tombstone"

@@ -9,9 +9,9 @@ from traces.checks.base import TRUNCATED, Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import once
 from traces.checks.visible import passed_over, unless_open
-from traces.columns import Bools, last_before
-from traces.context import Clause, Ints, clause, code
-from traces.schema import NONE, Flag, Op
+from traces.model.columns import Bools, last_before
+from traces.model.context import Clause, Ints, clause, code
+from traces.model.schema import NONE, Flag, Op
 
 _EXACT = (Op.SEEK, Op.ASSIGN, Op.RESET)
 PairTest = Callable[[Ints], Bools]

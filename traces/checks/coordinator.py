@@ -3,9 +3,9 @@
 import numpy as np
 
 from traces.checks.rows import Rows
-from traces.columns import Bools
-from traces.context import UNDECIDED, Clause, Ints, clause, code
-from traces.schema import NONE, Outcome
+from traces.model.columns import Bools
+from traces.model.context import UNDECIDED, Clause, Ints, clause, code
+from traces.model.schema import NONE, Outcome
 
 SENT_ONCE_NS = 50_000_000
 """A commit that is answered so soon was one request: no client repeats one sooner."""

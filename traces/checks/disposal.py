@@ -6,10 +6,10 @@ from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.share import WHOLE, deliveries, final_acks, moved_back, share_groups
 from traces.checks.visible import surely_visible_before, visible_before
-from traces.columns import firsts, lookup, running_max
-from traces.context import UNSET, Clause, Ints, clause
-from traces.schema import NONE, Op, Outcome, Txn
-from traces.sorting import order_by
+from traces.model.columns import firsts, lookup, running_max
+from traces.model.context import UNSET, Clause, Ints, clause
+from traces.model.schema import NONE, Op, Outcome, Txn
+from traces.model.sorting import order_by
 
 
 @check(

@@ -9,10 +9,10 @@ from traces.checks.handover import unless_classic
 from traces.checks.lives import Apart, life, unless_parted
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
-from traces.columns import Bools, last_upto, running_max
-from traces.context import Ints
-from traces.schema import NONE, Flag, Op
-from traces.sorting import order_by
+from traces.model.columns import Bools, last_upto, running_max
+from traces.model.context import Ints
+from traces.model.schema import NONE, Flag, Op
+from traces.model.sorting import order_by
 
 
 @check(

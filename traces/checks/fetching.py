@@ -9,10 +9,10 @@ from traces.checks.lives import MADE_AGAIN, Apart, forgot, unless_parted
 from traces.checks.partition import Partition
 from traces.checks.starts import reported
 from traces.checks.visible import passed_over
-from traces.columns import firsts, last_before, running_max
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Detail, Op, Outcome
-from traces.sorting import order_by
+from traces.model.columns import firsts, last_before, running_max
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Detail, Op, Outcome
+from traces.model.sorting import order_by
 
 _NO_OFFSET, _OUT_OF_RANGE, _TRUNCATION = (
     Detail.RESETS[reason] for reason in ("no_offset", "out_of_range", "truncation")

@@ -7,10 +7,10 @@ from traces.checks.coordinator import MAY_FORGET, forgotten
 from traces.checks.lives import Apart, in_time, life, unless_parted
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
-from traces.columns import firsts, lookup, running_max
-from traces.context import UNSET, Clause, Ints, clause
-from traces.schema import NONE, Flag, Op
-from traces.sorting import order_by
+from traces.model.columns import firsts, lookup, running_max
+from traces.model.context import UNSET, Clause, Ints, clause
+from traces.model.schema import NONE, Flag, Op
+from traces.model.sorting import order_by
 
 MS = 1_000_000
 NEVER = int(np.iinfo(np.int64).max)

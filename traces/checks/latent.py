@@ -5,10 +5,10 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.commits import answered
 from traces.checks.partition import Partition
-from traces.columns import Bools, firsts
-from traces.context import Ints, Order
-from traces.schema import NONE, Flag, Op
-from traces.sorting import order_by
+from traces.model.columns import Bools, firsts
+from traces.model.context import Ints, Order
+from traces.model.schema import NONE, Flag, Op
+from traces.model.sorting import order_by
 
 
 @check(

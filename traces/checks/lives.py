@@ -5,10 +5,10 @@ from enum import Enum
 import numpy as np
 
 from traces.checks.rows import Rows
-from traces.columns import Bools
-from traces.context import UNSET, Clause, Ints, clause
-from traces.lives import ALWAYS, ANY
-from traces.schema import NONE, Op, Outcome
+from traces.model.columns import Bools
+from traces.model.context import UNSET, Clause, Ints, clause
+from traces.model.lives import ALWAYS, ANY
+from traces.model.schema import NONE, Op, Outcome
 
 MADE_AGAIN = "the group was deleted, or has expired, while nobody is known to have been in it"
 

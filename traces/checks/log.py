@@ -4,9 +4,9 @@ import numpy as np
 
 from traces.checks.base import LOSS, NO_CLAUSE, Found, check, witness
 from traces.checks.partition import Partition
-from traces.columns import Bools, firsts, lookup
-from traces.context import Clause, Ints, clause, code
-from traces.schema import NONE, Op
+from traces.model.columns import Bools, firsts, lookup
+from traces.model.context import Clause, Ints, clause, code
+from traces.model.schema import NONE, Op
 
 
 @check(

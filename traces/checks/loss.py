@@ -6,9 +6,9 @@ from attrs import evolve
 from traces.checks.base import LOSS, Found, check, witness
 from traces.checks.compaction import compaction_is_vague, superseded
 from traces.checks.partition import Partition
-from traces.columns import firsts, lookup
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Flag, Outcome
+from traces.model.columns import firsts, lookup
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Flag, Outcome
 
 
 @check(

@@ -8,10 +8,10 @@ from traces.checks.coordinator import MAY_FORGET, by_others, may_come_late, may_
 from traces.checks.lives import MADE_AGAIN, Apart, forgot, unless_parted
 from traces.checks.partition import Partition
 from traces.checks.share import share_groups
-from traces.columns import Bools, firsts, running_max
-from traces.context import UNSET, Clause, Ints, Order, clause
-from traces.schema import NONE, Flag, Op, Outcome, Txn
-from traces.sorting import order_by
+from traces.model.columns import Bools, firsts, running_max
+from traces.model.context import UNSET, Clause, Ints, Order, clause
+from traces.model.schema import NONE, Flag, Op, Outcome, Txn
+from traces.model.sorting import order_by
 
 BEFORE, AFTER = -1, np.iinfo(np.int64).max  # all times
 _COLUMNS = "outcome txn_state end_inv timestamp"

@@ -7,10 +7,10 @@ from traces.checks.base import LOSS, TRUNCATED, Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.replicas import dumped
 from traces.checks.starts import lower, of_one_replica, reported
-from traces.columns import distinct, firsts, running_max
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Op, Outcome, Txn
-from traces.sorting import order_by
+from traces.model.columns import distinct, firsts, running_max
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Op, Outcome, Txn
+from traces.model.sorting import order_by
 
 _SENT, _READ, _DELETED = "sent", "read", "maybe deleted"
 

@@ -5,10 +5,10 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.compaction import compaction_is_vague, superseded
 from traces.checks.partition import Partition
-from traces.columns import Bools, distinct, firsts, last_upto, lookup
-from traces.context import UNSET, Clause, Ints, clause
-from traces.schema import NONE, Detail, Flag, Op, Outcome, Txn
-from traces.sorting import order_by
+from traces.model.columns import Bools, distinct, firsts, last_upto, lookup
+from traces.model.context import UNSET, Clause, Ints, clause
+from traces.model.schema import NONE, Detail, Flag, Op, Outcome, Txn
+from traces.model.sorting import order_by
 
 MS = 1_000_000
 NEVER = int(np.iinfo(np.int64).max)

@@ -10,10 +10,10 @@ import numpy as np
 from attrs import define
 
 from traces.checks.rows import Rows
-from traces.columns import Bools, differing, firsts, numbered
-from traces.context import UNSET, Clause, Ints, Senders, clause, code
-from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
-from traces.sorting import order_by
+from traces.model.columns import Bools, differing, firsts, numbered
+from traces.model.context import UNSET, Clause, Ints, Senders, clause, code
+from traces.model.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.model.sorting import order_by
 
 NEVER = int(np.iinfo(np.int64).max)
 

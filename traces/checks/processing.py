@@ -10,9 +10,17 @@ from traces.checks.rows import once
 from traces.checks.seeks import left_out
 from traces.checks.share import share_groups
 from traces.checks.visible import visible_at
-from traces.columns import Bools, differing, distinct, firsts, last_upto, repeated, running_max
-from traces.context import Clause, Ints, Order, clause
-from traces.schema import NONE, Op, Outcome
+from traces.model.columns import (
+    Bools,
+    differing,
+    distinct,
+    firsts,
+    last_upto,
+    repeated,
+    running_max,
+)
+from traces.model.context import Clause, Ints, Order, clause
+from traces.model.schema import NONE, Op, Outcome
 
 UNKNOWN_START = int(np.iinfo(np.int64).max)
 

@@ -5,10 +5,10 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
-from traces.columns import firsts, running_max
-from traces.context import Clause, Ints, clause, code
-from traces.schema import NONE, Flag, Op, Outcome
-from traces.sorting import order_by
+from traces.model.columns import firsts, running_max
+from traces.model.context import Clause, Ints, clause, code
+from traces.model.schema import NONE, Flag, Op, Outcome
+from traces.model.sorting import order_by
 
 
 @check(

@@ -4,9 +4,9 @@ import numpy as np
 
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
-from traces.columns import differing, firsts, lookup
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Op
+from traces.model.columns import differing, firsts, lookup
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Op
 
 
 @check(

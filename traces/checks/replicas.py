@@ -7,9 +7,9 @@ from attrs import frozen
 
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
-from traces.columns import Bools, firsts, lookup
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Detail, Flag, Op
+from traces.model.columns import Bools, firsts, lookup
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Detail, Flag, Op
 
 # What two replicas must have in common at an offset; what one of them does not tell is no quarrel.
 MATTER = ("id", "hash", "epoch", "pid", "pepoch", "sequence", "timestamp", "key", "detail")

@@ -7,9 +7,9 @@ from traces.checks.coordinator import may_come_late, may_have_moved, unless
 from traces.checks.lives import Apart, altered, forgot, parted
 from traces.checks.partition import Partition
 from traces.checks.share import share_groups
-from traces.columns import Bools, distinct, last_before
-from traces.context import NEVER, Clause, Ints, Order, clause
-from traces.schema import NONE, Flag, Op, Outcome
+from traces.model.columns import Bools, distinct, last_before
+from traces.model.context import NEVER, Clause, Ints, Order, clause
+from traces.model.schema import NONE, Flag, Op, Outcome
 
 _MOVES = (Op.ASSIGNED, Op.SEEK, Op.ASSIGN, Op.RESET)
 

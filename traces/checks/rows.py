@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 from attrs import define
 
-from traces.columns import Bools
-from traces.context import Context, Ints
-from traces.schema import Op, Outcome, Txn
-from traces.table import Lazy
+from traces.model.columns import Bools
+from traces.model.context import Context, Ints
+from traces.model.schema import Op, Outcome, Txn
+from traces.model.table import Lazy
 
 T = TypeVar("T")
 

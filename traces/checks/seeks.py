@@ -7,9 +7,9 @@ to them. A seek back, to try again, leaves nothing out.
 import numpy as np
 
 from traces.checks.partition import Partition
-from traces.columns import Bools
-from traces.context import Ints
-from traces.schema import NONE, Op, Outcome
+from traces.model.columns import Bools
+from traces.model.context import Ints
+from traces.model.schema import NONE, Op, Outcome
 
 _SOUGHT = (Op.SEEK, Op.ASSIGN)
 _MOVES = (*_SOUGHT, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.RESET)

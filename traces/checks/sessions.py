@@ -5,10 +5,10 @@ import numpy as np
 from traces.checks.base import LOSS, Found, check, witness
 from traces.checks.compaction import compaction_is_vague, superseded
 from traces.checks.partition import Partition
-from traces.columns import firsts, last_upto
-from traces.context import UNSET, Clause, clause
-from traces.schema import NONE, Flag, Op, Outcome
-from traces.sorting import order_by
+from traces.model.columns import firsts, last_upto
+from traces.model.context import UNSET, Clause, clause
+from traces.model.schema import NONE, Flag, Op, Outcome
+from traces.model.sorting import order_by
 
 SEQUENCES = 1 << 31  # sequence numbers begin again at 0 after the last one
 _DUMPED = (

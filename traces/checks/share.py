@@ -12,10 +12,10 @@ from attrs import frozen
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows, once
-from traces.columns import Bools, firsts, last_upto
-from traces.context import UNSET, Clause, Ints, clause
-from traces.schema import NONE, Detail, Op, Outcome
-from traces.sorting import order_by
+from traces.model.columns import Bools, firsts, last_upto
+from traces.model.context import UNSET, Clause, Ints, clause
+from traces.model.schema import NONE, Detail, Op, Outcome
+from traces.model.sorting import order_by
 
 MS = 1_000_000
 _ACCEPT, _RELEASE, _REJECT, _RENEW = (

@@ -7,9 +7,9 @@ from traces.checks.fetching import position
 from traces.checks.partition import Partition
 from traces.checks.starts import reported
 from traces.checks.visible import visible_between
-from traces.columns import distinct, firsts
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Isolation, Op, Txn
+from traces.model.columns import distinct, firsts
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Isolation, Op, Txn
 
 FEWEST = 3  # empty polls; a fetch may be on its way
 _MOVES = (Op.ASSIGN, Op.SEEK, Op.RESET, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.PAUSE, Op.RESUME)

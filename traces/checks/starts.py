@@ -4,10 +4,10 @@ import numpy as np
 
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
-from traces.columns import Bools, firsts, last_upto, running_max
-from traces.context import UNSET, Clause, Ints, clause
-from traces.schema import NONE, Flag, Op
-from traces.sorting import order_by
+from traces.model.columns import Bools, firsts, last_upto, running_max
+from traces.model.context import UNSET, Clause, Ints, clause
+from traces.model.schema import NONE, Flag, Op
+from traces.model.sorting import order_by
 
 NO_PAIRS: Ints = np.empty((0, 2), np.int64)
 POSITIONED = (Op.ASSIGN, Op.ASSIGNED, Op.SEEK, Op.RESET)

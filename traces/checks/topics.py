@@ -5,9 +5,9 @@ import numpy as np
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
-from traces.columns import Bools
-from traces.context import Clause, Ints, Senders, clause
-from traces.schema import NONE, Flag, Op
+from traces.model.columns import Bools
+from traces.model.context import Clause, Ints, Senders, clause
+from traces.model.schema import NONE, Flag, Op
 
 
 @check(

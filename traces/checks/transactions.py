@@ -7,9 +7,9 @@ from traces.checks.compaction import compaction_is_vague, superseded
 from traces.checks.coordinator import MAY_FORGET, may_have_moved
 from traces.checks.lives import MADE_AGAIN, Apart, in_time, unless_parted
 from traces.checks.partition import Partition
-from traces.columns import firsts, running_max
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.model.columns import firsts, running_max
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 
 def _sent(p: Partition, reads: Ints, sends: Ints) -> tuple[Ints, Ints]:
@@ -179,7 +179,7 @@ def own_reads(p: Partition) -> list[Found]:
     uses="",
 )
 def read_edges(p: Partition) -> list[Found]:
-    """Edges between units, for `traces.cycles`: one that sends *and* polls may be in a cycle."""
+    """Edges between units, for `model.cycles`: one that sends *and* polls may be in a cycle."""
     mixed = p.has(Flag.MIXED)
     read, sent = _sent(p, p.reads, p.sends[p.sole])  # of several senders nobody knows whose it is
     edge = (mixed[read] | mixed[sent]) & (

@@ -5,9 +5,9 @@ import numpy as np
 from traces.checks.compaction import may_be_superseded
 from traces.checks.partition import Partition
 from traces.checks.rows import once
-from traces.columns import Bools, distinct
-from traces.context import Clause, Ints, clause
-from traces.schema import NONE, Flag, Isolation, Op, Outcome
+from traces.model.columns import Bools, distinct
+from traces.model.context import Clause, Ints, clause
+from traces.model.schema import NONE, Flag, Isolation, Op, Outcome
 
 NEVER = int(np.iinfo(np.int64).max)
 

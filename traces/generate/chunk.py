@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from traces.columns import firsts
-from traces.context import Ints
 from traces.generate import rounds
 from traces.generate.plan import (
     BATCH,
@@ -24,7 +22,9 @@ from traces.generate.plan import (
     epochs,
     owners,
 )
-from traces.schema import NONE, Outcome, Txn
+from traces.model.columns import firsts
+from traces.model.context import Ints
+from traces.model.schema import NONE, Outcome, Txn
 
 Hook = Callable[[], None]
 

@@ -16,7 +16,15 @@ from traces.generate.plan import Plan
 from traces.generate.schedule import NoRoom, plan_of
 from traces.generate.small import small_run, write_small
 from traces.generate.write import Generated, write_parquet
-from traces.output import Refusal, number_of, progress, result, standard_output, staying, write_json
+from traces.model.output import (
+    Refusal,
+    number_of,
+    progress,
+    result,
+    standard_output,
+    staying,
+    write_json,
+)
 
 FORMATS = {"ndjson": write_lines, "parquet": write_parquet}
 FEWEST_ROWS = 20_000

@@ -8,8 +8,8 @@ import orjson
 
 from traces.generate.plan import Clients, key_name
 from traces.generate.write import Generated, write_beside
+from traces.model.schema import NONE, TOPICS, Detail, Flag, Isolation, Op, Outcome
 from traces.record.entries import Line
-from traces.schema import NONE, TOPICS, Detail, Flag, Isolation, Op, Outcome
 
 RowValues = dict[str, int]
 _RECORD = ("offset", "id", "epoch", "sequence", "timestamp", "hash")

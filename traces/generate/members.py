@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from traces.context import Ints
 from traces.generate.chunk import Chunk
 from traces.generate.plan import (
     LEADER,
@@ -16,7 +15,8 @@ from traces.generate.plan import (
     topic_partition,
 )
 from traces.generate.rows import Block
-from traces.schema import Isolation, Op
+from traces.model.context import Ints
+from traces.model.schema import Isolation, Op
 
 _READ = {"isolation": int(Isolation.READ_COMMITTED), "node": LEADER}
 

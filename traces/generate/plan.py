@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.context import Context, Ints, context
-from traces.meta import Consumer, Meta, Producer, ShareGroup, Topic
-from traces.names import Names
+from traces.model.context import Context, Ints, context
+from traces.model.meta import Consumer, Meta, Producer, ShareGroup, Topic
+from traces.model.names import Names
 
 TOPICS, PARTITIONS = 4, 16  # of each topic
 TOPIC_PARTITIONS = TOPICS * PARTITIONS

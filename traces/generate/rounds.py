@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from traces.columns import firsts
-from traces.context import Ints
 from traces.generate.plan import TOPIC_PARTITIONS
-from traces.schema import NONE
+from traces.model.columns import firsts
+from traces.model.context import Ints
+from traces.model.schema import NONE
 
 EVERY = 8  # rounds
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from traces.arrow import pa
-from traces.columns import firsts
-from traces.context import Ints
-from traces.schema import COLUMNS, NONE, OPS
+from traces.model.arrow import pa
+from traces.model.columns import firsts
+from traces.model.context import Ints
+from traces.model.schema import COLUMNS, NONE, OPS
 
 Block = Mapping[str, Any]  # columns, numbers where every row has the same; `order` inside a call
 DEFAULTS: dict[str, int] = dict.fromkeys(

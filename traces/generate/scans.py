@@ -7,7 +7,7 @@ import numpy as np
 from traces.generate.chunk import Chunk
 from traces.generate.plan import PRODUCERS, TICK, TOPIC_PARTITIONS, payload, topic_partition
 from traces.generate.rows import Block
-from traces.schema import NONE, Flag, Isolation, Op
+from traces.model.schema import NONE, Flag, Isolation, Op
 
 
 def scanning(chunk: Chunk) -> list[Block]:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from traces.columns import firsts
 from traces.generate.chunk import Chunk
 from traces.generate.plan import (
     PRODUCERS,
@@ -12,7 +11,8 @@ from traces.generate.plan import (
     topic_partition,
 )
 from traces.generate.rows import Block
-from traces.schema import NONE, Op, Txn
+from traces.model.columns import firsts
+from traces.model.schema import NONE, Op, Txn
 
 _SENT = (
     *("process", "inv", "ret", "outcome", "id", "txn", "txn_state", "end_inv", "flags"),

@@ -10,8 +10,6 @@ import numpy as np
 import orjson
 from attrs import define, field
 
-from traces.arrow import pa, pq
-from traces.context import Context
 from traces.generate.anomalies import InRows, Slot, slots
 from traces.generate.chunk import Carried, Chunk
 from traces.generate.members import consuming
@@ -21,8 +19,10 @@ from traces.generate.scans import scanning
 from traces.generate.scenarios import SCENARIO_PARTITIONS, SCENARIOS, ScenarioSlot
 from traces.generate.schedule import Due, NoRoom, rare_first, schedule
 from traces.generate.sends import producing
-from traces.names import Names
-from traces.schema import NONE, OPS, Op
+from traces.model.arrow import pa, pq
+from traces.model.context import Context
+from traces.model.names import Names
+from traces.model.schema import NONE, OPS, Op
 
 ROW_GROUP = 500_000
 CONSUMERS = 8

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 from attrs import field, frozen
 
-from traces.columns import Bools, IntColumns
-from traces.context import Ints
 from traces.html.series import BINS, CELLS, Floats, Scale
-from traces.schema import NONE, Op, Outcome
+from traces.model.columns import Bools, IntColumns
+from traces.model.context import Ints
+from traces.model.schema import NONE, Op, Outcome
 
 ROWS = 24  # processes that are drawn
 _QUANTILES = (0.5, 0.99, 1.0)

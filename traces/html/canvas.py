@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from traces.html.picture import Picture
 from traces.html.svg import BAD, FAULT, GRID, INK, QUIET, WARN, inline
-from traces.output import writable
+from traces.model.output import writable
 
 WIDE, PANEL = 1000, 330
 LEFT = 108  # of wide plots: their times stand below each other

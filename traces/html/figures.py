@@ -9,10 +9,10 @@ from traces.html.picture import Group, Picture
 from traces.html.series import TopicPartition
 from traces.html.sheet import Figure, Sheet, in_order, name_of
 from traces.ingest.run import Run
-from traces.output import number_of
-from traces.report import Judged
-from traces.schema import NONE
-from traces.verdict import ALLOWED, VIOLATED
+from traces.model.output import number_of
+from traces.model.schema import NONE
+from traces.verdicts.report import Judged
+from traces.verdicts.verdict import ALLOWED, VIOLATED
 
 PANELS = 12  # small multiples of one kind
 GROUPS = 6  # that are drawn

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.columns import Bools
-from traces.context import Ints
-from traces.schema import NONE, Flag, Op
+from traces.model.columns import Bools
+from traces.model.context import Ints
+from traces.model.schema import NONE, Flag, Op
 
 _ENDS = {
     Op.REVOKED: "revoked",

@@ -11,9 +11,9 @@ from traces.html.canvas import Clock
 from traces.html.figures import Plates, plates
 from traces.html.picture import Picture
 from traces.html.witnesses import PromiseFindings, found
-from traces.output import writable
-from traces.report import BAD_INPUT, Judged
-from traces.verdict import ALLOWED, VIOLATED
+from traces.model.output import writable
+from traces.verdicts.report import BAD_INPUT, Judged
+from traces.verdicts.verdict import ALLOWED, VIOLATED
 
 PAGE = 2_600_000  # bytes that a page should not be much larger than
 _WORDS, _DRAWINGS = 40_000, 600_000  # of them for the tables of each run, and for drawings at least

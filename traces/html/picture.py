@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from attrs import field, frozen
 
-from traces.columns import Bools, lookup
-from traces.context import Ints
 from traces.html.activity import Activity, activity
 from traces.html.ownership import Owned, ownership
 from traces.html.rows import Sample, sample
@@ -28,7 +26,9 @@ from traces.html.series import (
     thinned,
 )
 from traces.ingest.run import Run
-from traces.schema import DURING, NONE, Flag, Op, Outcome, Txn
+from traces.model.columns import Bools, lookup
+from traces.model.context import Ints
+from traces.model.schema import DURING, NONE, Flag, Op, Outcome, Txn
 
 _KAFKA_BEGAN_MS = 1_290_000_000_000  # in 2010: an earlier stamp is no time of day
 PARTITIONS = 1000  # the busiest; beyond that nobody looks at them one by one

@@ -10,7 +10,7 @@ from traces.html.ownership import Owned
 from traces.html.picture import Group, PartitionTimeline
 from traces.html.series import BINS, CELLS, Spans, Steps, TopicPartition
 from traces.html.svg import BAD, COMMIT, INK, PAPER, QUIET, READ, SEND, SERIES
-from traces.schema import Op
+from traces.model.schema import Op
 
 ROWS = 24  # of an ownership timeline
 BARS = 1_200  # of one, too

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import frozen
 
-from traces.arrow import pq
-from traces.columns import IntColumns
-from traces.context import Ints
 from traces.ingest.run import Run
-from traces.schema import Op
+from traces.model.arrow import pq
+from traces.model.columns import IntColumns
+from traces.model.context import Ints
+from traces.model.schema import Op
 
 SAMPLE = 5_000_000  # rows; of more than that, every so many-th offset
 _BATCH = 1 << 20

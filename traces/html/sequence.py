@@ -7,7 +7,7 @@ import drawsvg  # pyright: ignore[reportMissingTypeStubs]
 from attrs import define, field, frozen
 
 from traces.html.svg import inline
-from traces.output import writable
+from traces.model.output import writable
 
 _MARGIN, _HEAD, _ROW = 8, 58, 38
 _LANE_LEAST, _LANE_MOST, _LETTER = 84, 300, 6.6

@@ -11,8 +11,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from traces.columns import Bools, IntColumns, firsts
-from traces.context import Ints
+from traces.model.columns import Bools, IntColumns, firsts
+from traces.model.context import Ints
 
 BINS = 480
 CELLS = 160  # of time, and of offsets, in a plot of every record of a partition

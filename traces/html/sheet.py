@@ -10,8 +10,8 @@ from traces.html.canvas import Clock, Mark
 from traces.html.picture import Group, PartitionTimeline, Picture
 from traces.html.series import TopicPartition
 from traces.ingest.run import Run
-from traces.output import number_of
-from traces.schema import NONE
+from traces.model.output import number_of
+from traces.model.schema import NONE
 
 
 @frozen

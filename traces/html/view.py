@@ -7,19 +7,19 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from traces import happened
 from traces.checks.catalogue import CHECKS
 from traces.html.canvas import Clock
 from traces.html.picture import Picture
-from traces.incidents import Incident
 from traces.ingest.evidence import SPOKEN
 from traces.ingest.run import Run
-from traces.meta import Meta
-from traces.output import number_of
-from traces.report import Judged
-from traces.schema import NONE
-from traces.sentences import sentences as plain_sentences
-from traces.verdict import ALLOWED, HOLDS, NOT_CHECKED, NOTHING, UNASKED, VIOLATED, Verdict
+from traces.model.meta import Meta
+from traces.model.output import number_of
+from traces.model.schema import NONE
+from traces.verdicts import happened
+from traces.verdicts.incidents import Incident
+from traces.verdicts.report import Judged
+from traces.verdicts.sentences import sentences as plain_sentences
+from traces.verdicts.verdict import ALLOWED, HOLDS, NOT_CHECKED, NOTHING, UNASKED, VIOLATED, Verdict
 
 _FAULTS = 6  # beside an incident, that are named
 SLUGS = {VIOLATED: "violated", ALLOWED: "allowed", HOLDS: "holds", NOT_CHECKED: "unchecked"}

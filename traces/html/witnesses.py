@@ -8,10 +8,10 @@ from traces.html.canvas import Clock
 from traces.html.picture import Picture
 from traces.html.sequence import draw, instants
 from traces.ingest.run import Run
-from traces.report import Judged, event
 from traces.second_checker import Confirmed, Opinion, Refuted
-from traces.sentences import counted
-from traces.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
+from traces.verdicts.report import Judged, event
+from traces.verdicts.sentences import counted
+from traces.verdicts.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 
 DRAWN = 3  # witnesses of one promise; the others are told without a drawing
 

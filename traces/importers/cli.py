@@ -12,9 +12,9 @@ from rich.console import Console
 from traces.importers import otel, verifiable
 from traces.importers.identify import UnknownIdSource, identify
 from traces.importers.writer import Imported
-from traces.meta import Topic
-from traces.output import Refusal, number_of, result, standard_output, write_json
-from traces.problems import BadInput
+from traces.model.meta import Topic
+from traces.model.output import Refusal, number_of, result, standard_output, write_json
+from traces.model.problems import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

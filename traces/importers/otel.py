@@ -15,7 +15,7 @@ from attrs import define, frozen
 
 from traces.importers.verifiable import EXCEPTIONS
 from traces.importers.writer import Imported, SourceFile, write_run
-from traces.problems import Problems
+from traces.model.problems import Problems
 from traces.record.entries import Line
 from traces.record.errors import CODES, send_outcome
 

@@ -22,7 +22,7 @@ from refimpl.storage.format.checkpoints import (
     read_partition_metadata,
 )
 from refimpl.storage.format.logfile import base_offset_of
-from traces.problems import Problems
+from traces.model.problems import Problems
 
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _CHECKPOINTS = (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS)

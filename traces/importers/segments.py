@@ -25,7 +25,7 @@ from refimpl.storage.format.logfile import batches_of, mapped
 from traces.importers.identify import Identify, identify
 from traces.importers.replicas import Replica, replicas
 from traces.importers.writer import Imported, add_to_run, write_run
-from traces.problems import Problem, Problems
+from traces.model.problems import Problem, Problems
 from traces.record.digest import digest
 from traces.record.entries import Line
 from traces.record.ids import text

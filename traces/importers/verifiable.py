@@ -17,7 +17,7 @@ import orjson
 from attrs import define, field, frozen
 
 from traces.importers.writer import Imported, SourceFile, write_run
-from traces.problems import Problem, Problems
+from traces.model.problems import Problem, Problems
 from traces.record.entries import Line
 from traces.record.errors import CODES, send_outcome
 from traces.record.senders import Seen

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from attrs import define, field
 
-from traces.meta import read_meta
-from traces.problems import Problem, Problems
+from traces.model.meta import read_meta
+from traces.model.problems import Problem, Problems
 from traces.record.entries import Line
 
 SourceFields = Mapping[str, Any]

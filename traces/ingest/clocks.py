@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from traces.context import Ints
-from traces.names import Names
-from traces.schema import NONE
+from traces.model.context import Ints
+from traces.model.names import Names
+from traces.model.schema import NONE
 
 #: By clock, the lowest time of a return and the highest of a call.
 Extremes = dict[str, tuple[int, int]]

@@ -15,12 +15,12 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from traces.arrow import ArrowException, pa
-from traces.context import Ints
-from traces.meta import MOST_PARTITIONS
-from traces.names import Names, key_number
-from traces.partitioners import key_hash
-from traces.schema import COLUMNS, NONE, OPS, Detail, Flag, Op
+from traces.model.arrow import ArrowException, pa
+from traces.model.context import Ints
+from traces.model.meta import MOST_PARTITIONS
+from traces.model.names import Names, key_number
+from traces.model.partitioners import key_hash
+from traces.model.schema import COLUMNS, NONE, OPS, Detail, Flag, Op
 
 # What is different in nearly every call, and what is one of a few in all of them.
 INTS = ("seq", "inv", "ret", "txn", "generation", "pid", "pepoch", "node")

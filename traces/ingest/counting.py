@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traces.context import Ints, context
 from traces.ingest.evidence import absences
 from traces.ingest.logs import absences_of_logs
 from traces.ingest.summary import Absent, Counts
-from traces.meta import Meta
-from traces.names import Names
+from traces.model.context import Ints, context
+from traces.model.meta import Meta
+from traces.model.names import Names
 
 
 def counts_of(

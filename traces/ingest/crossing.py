@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from attrs import field, frozen
 
-from traces.context import Ints
 from traces.ingest.columns import narrow
 from traces.ingest.summary import Summary
 from traces.ingest.transactions import Ends, add_ends, rewrite_transactions, sends_and_reads
-from traces.schema import NONE, Flag, Txn
+from traces.model.context import Ints
+from traces.model.schema import NONE, Flag, Txn
 
 Load = Callable[[Summary, Sequence[str]], dict[str, Ints]]
 _COLUMNS = ("txn", "op", "outcome", "inv", "ret", "id")

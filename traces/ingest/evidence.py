@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.columns import Bools, IntColumns, calls, firsts
-from traces.context import Ints
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
-from traces.lacking import RECORDS, SENDERS, Lacking
-from traces.meta import Meta, stem
-from traces.schema import NONE, Flag, Op, Outcome
+from traces.model.columns import Bools, IntColumns, calls, firsts
+from traces.model.context import Ints
+from traces.model.lacking import RECORDS, SENDERS, Lacking
+from traces.model.meta import Meta, stem
+from traces.model.schema import NONE, Flag, Op, Outcome
 
 
 def _all(columns: IntColumns) -> Bools:

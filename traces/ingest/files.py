@@ -10,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 from attrs import define, field
 
-from traces.columns import MutableColumns
 from traces.ingest.clocks import (
     NEVER,
     contradicted,
@@ -27,11 +26,12 @@ from traces.ingest.process_file import ProcessFile, Reader
 from traces.ingest.summary import Summary
 from traces.ingest.transactions import mark_mixed
 from traces.ingest.validate import findings
-from traces.meta import Meta
-from traces.names import Names
-from traces.output import number_of
-from traces.problems import SHOWN, BadInput, Problem, Problems, shown
-from traces.schema import NONE, Op
+from traces.model.columns import MutableColumns
+from traces.model.meta import Meta
+from traces.model.names import Names
+from traces.model.output import number_of
+from traces.model.problems import SHOWN, BadInput, Problem, Problems, shown
+from traces.model.schema import NONE, Op
 
 STUMBLES = (Malformed, LookupError, TypeError, ValueError, AttributeError, OverflowError)
 

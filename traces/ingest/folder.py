@@ -28,15 +28,15 @@ import numpy as np
 import orjson
 from attrs import frozen
 
-from traces.arrow import pa, pq
-from traces.columns import MutableColumns
 from traces.ingest.columns import table
 from traces.ingest.files import Read
 from traces.ingest.lines import JOURNAL, Piece
 from traces.ingest.summary import Summary
-from traces.meta import Meta
-from traces.output import write_whole
-from traces.schema import OPS
+from traces.model.arrow import pa, pq
+from traces.model.columns import MutableColumns
+from traces.model.meta import Meta
+from traces.model.output import write_whole
+from traces.model.schema import OPS
 
 ROW_GROUP = 500_000
 _BELOW = ("_pieces", "_raw", "_ids", "_extra")

@@ -13,18 +13,18 @@ from typing import Any, cast
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.context import Ints, history_context
 from traces.ingest.columns import RowBuilder, joined, narrow
 from traces.ingest.edn import NotEdn, forms
 from traces.ingest.evidence import Evidence
 from traces.ingest.run import Run
 from traces.ingest.transactions import mark_mixed, prove_transactions
 from traces.ingest.vocabulary import ISOLATIONS, OUTCOMES
-from traces.meta import Meta
-from traces.names import Names
-from traces.problems import Problems, shown
+from traces.model.context import Ints, history_context
+from traces.model.meta import Meta
+from traces.model.names import Names
+from traces.model.problems import Problems, shown
+from traces.model.schema import NONE, Flag, Op, Outcome, Txn
 from traces.record.entries import Line
-from traces.schema import NONE, Flag, Op, Outcome, Txn
 
 _CHUNK = 100_000  # rows turned into columns at a time
 _CALLS = (":send", ":poll", ":txn")

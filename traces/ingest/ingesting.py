@@ -14,7 +14,6 @@ import numpy as np
 import orjson
 from attrs import frozen
 
-from traces.context import Context, Setting
 from traces.ingest.evidence import Evidence
 from traces.ingest.files import Read, read
 from traces.ingest.folder import RUN, Ops, beside, reader, state_of
@@ -23,13 +22,14 @@ from traces.ingest.lines import Piece, pieces_of
 from traces.ingest.run import Run, RunFolder, files_of, run_of, source
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Map, Whole
-from traces.lacking import Lacking
-from traces.lives import GroupLives
-from traces.meta import Meta, read_meta
-from traces.names import Names
-from traces.output import write_whole
-from traces.problems import BadInput, Problem
-from traces.sizes import Sizes
+from traces.model.context import Context, Setting
+from traces.model.lacking import Lacking
+from traces.model.lives import GroupLives
+from traces.model.meta import Meta, read_meta
+from traces.model.names import Names
+from traces.model.output import write_whole
+from traces.model.problems import BadInput, Problem
+from traces.model.sizes import Sizes
 
 SPLIT = 64 << 20  # bytes of a piece: about half a million rows
 Tick = Callable[[int, int], None]

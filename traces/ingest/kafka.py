@@ -9,7 +9,7 @@ from uuid import uuid4
 from attrs import define, field
 
 from traces.ingest.topic import Message
-from traces.problems import BadInput, Problem
+from traces.model.problems import BadInput, Problem
 
 AT_ONCE, SECONDS = 10_000, 1.0
 REFRESH_S = 30  # how often it is asked whether the topic has grown

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 from attrs import define, evolve, field, frozen
 
-from traces.arrow import UNREADABLE, pq
+from traces.model.arrow import UNREADABLE, pq
 from traces.record.entries import DamagedError
 from traces.record.journal import SUFFIX as JOURNAL
 from traces.record.settling import unsettled

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from attrs import field, frozen
 
-from traces.columns import IntColumns, calls, firsts
-from traces.context import NEVER, Ints
 from traces.ingest.evidence import Evidence
-from traces.names import Names
-from traces.schema import NONE, Flag, Op, Outcome
-from traces.sorting import order_by
+from traces.model.columns import IntColumns, calls, firsts
+from traces.model.context import NEVER, Ints
+from traces.model.names import Names
+from traces.model.schema import NONE, Flag, Op, Outcome
+from traces.model.sorting import order_by
 
 _SPAN = ("topic", "life", "clock", "low", "high")
 

@@ -10,16 +10,16 @@ from itertools import chain
 import numpy as np
 from attrs import frozen
 
-from traces.columns import Bools, IntColumns, calls
-from traces.context import UNSET, Context, Ints
 from traces.ingest.evidence import Evidence
 from traces.ingest.places import Places
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
-from traces.lacking import PARTITION
-from traces.meta import Meta, stem
-from traces.names import Names
-from traces.schema import DUMPS, NONE, Flag, Op, Outcome
+from traces.model.columns import Bools, IntColumns, calls
+from traces.model.context import UNSET, Context, Ints
+from traces.model.lacking import PARTITION
+from traces.model.meta import Meta, stem
+from traces.model.names import Names
+from traces.model.schema import DUMPS, NONE, Flag, Op, Outcome
 
 PARTS = ("process", "node", "topic", "partition")  # one log in one dump
 

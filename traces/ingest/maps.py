@@ -9,8 +9,8 @@ from multiprocessing import get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
 
-from traces.arrow import pa
 from traces.ingest.whole import Map
+from traces.model.arrow import pa
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

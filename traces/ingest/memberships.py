@@ -11,9 +11,9 @@ from itertools import groupby
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.columns import IntColumns, calls
-from traces.lives import ANY, NEVER, GroupLives, without
-from traces.schema import NONE, Op, Outcome
+from traces.model.columns import IntColumns, calls
+from traces.model.lives import ANY, NEVER, GroupLives, without
+from traces.model.schema import NONE, Op, Outcome
 
 _NAMES = (
     *("process", "seq", "op", "topic", "partition", "group", "generation", "member"),

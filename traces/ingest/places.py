@@ -11,12 +11,12 @@ from functools import cached_property
 import numpy as np
 from attrs import define, field
 
-from traces.columns import Bools, IntColumns
-from traces.context import Ints
 from traces.ingest.evidence import Evidence
 from traces.ingest.summary import distinct
-from traces.lacking import GROUP, PARTITION, PRODUCER, Key, Lacking
-from traces.schema import NONE, Op
+from traces.model.columns import Bools, IntColumns
+from traces.model.context import Ints
+from traces.model.lacking import GROUP, PARTITION, PRODUCER, Key, Lacking
+from traces.model.schema import NONE, Op
 
 Keys = set[Key]
 # Calls that tell of their own process alone, whatever partitions they concern.

@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 import orjson
 from attrs import define, field, frozen
 
-from traces.context import Ints
 from traces.ingest.columns import Malformed, RowBuilder, joined
 from traces.ingest.transactions import ENDS, Ends, end, write_transactions
 from traces.ingest.validate import is_number, is_query
 from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
-from traces.names import Names
-from traces.problems import Problem
+from traces.model.context import Ints
+from traces.model.names import Names
+from traces.model.problems import Problem
+from traces.model.schema import NONE, TOPICS, Detail, Flag, Op, Outcome, Txn
 from traces.record.entries import Line
 from traces.record.journal import SUFFIX as JOURNAL
-from traces.schema import NONE, TOPICS, Detail, Flag, Op, Outcome, Txn
 
 Some = TypeVar("Some")
 

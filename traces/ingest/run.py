@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from traces.arrow import pa, pq
-from traces.context import Context, Ints, context
 from traces.ingest.columns import joined, table
 from traces.ingest.evidence import Evidence
 from traces.ingest.files import Read, first_process, read, uncollected
@@ -17,14 +15,16 @@ from traces.ingest.lines import END, JOURNAL, SUFFIXES, pieces_of, process_name
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Whole, join_files
-from traces.lacking import ALL_FILES, FILES, LOG_STARTS, READERS, SCANNED, SENDERS
-from traces.meta import Meta, read_meta
-from traces.names import Names
-from traces.output import number_of
-from traces.problems import SHOWN, BadInput, Problem, Problems
-from traces.schema import NONE, Op
-from traces.stored import stored
-from traces.table import Lazy, constant
+from traces.model.arrow import pa, pq
+from traces.model.context import Context, Ints, context
+from traces.model.lacking import ALL_FILES, FILES, LOG_STARTS, READERS, SCANNED, SENDERS
+from traces.model.meta import Meta, read_meta
+from traces.model.names import Names
+from traces.model.output import number_of
+from traces.model.problems import SHOWN, BadInput, Problem, Problems
+from traces.model.schema import NONE, Op
+from traces.model.stored import stored
+from traces.model.table import Lazy, constant
 
 
 @frozen

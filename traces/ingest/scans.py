@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from traces.columns import Bools, IntColumns, firsts
 from traces.ingest.evidence import Evidence
 from traces.ingest.places import Places
-from traces.lacking import GROUP, PARTITION, SCANNED, Key
-from traces.meta import Meta, ShareGroup
-from traces.names import Names
-from traces.schema import NONE, Op, Outcome
+from traces.model.columns import Bools, IntColumns, firsts
+from traces.model.lacking import GROUP, PARTITION, SCANNED, Key
+from traces.model.meta import Meta, ShareGroup
+from traces.model.names import Names
+from traces.model.schema import NONE, Op, Outcome
 
 
 def partitions_of(topic: int, columns: IntColumns, meta: Meta, names: Names) -> range:

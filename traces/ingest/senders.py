@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traces.columns import Bools, IntColumns, calls
-from traces.context import Senders
 from traces.ingest.evidence import Evidence
-from traces.meta import Meta, Topic
-from traces.names import Names
-from traces.schema import NONE, Op
+from traces.model.columns import Bools, IntColumns, calls
+from traces.model.context import Senders
+from traces.model.meta import Meta, Topic
+from traces.model.names import Names
+from traces.model.schema import NONE, Op
 
 SOME = "meta.json says that not all who send to {} were recorded (senders)"
 NOBODY = "nobody who sends to {} was recorded"

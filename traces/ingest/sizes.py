@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from traces.columns import Bools, IntColumns, calls
-from traces.schema import NONE, Flag, Op, Outcome
-from traces.sizes import Ints, Sizes
+from traces.model.columns import Bools, IntColumns, calls
+from traces.model.schema import NONE, Flag, Op, Outcome
+from traces.model.sizes import Ints, Sizes
 
 MOST_SENDS = 2_000
 _NAMES = ("process", "topic", "seq", "number", "told", "added", "clock", "inv")

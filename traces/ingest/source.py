@@ -17,16 +17,16 @@ from typing import Any
 from attrs import frozen
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from traces.arrow import pq
 from traces.ingest.columns import table
 from traces.ingest.files import read
 from traces.ingest.ingesting import SPLIT, is_ops
 from traces.ingest.lines import Piece, pieces_of
 from traces.ingest.run import source
-from traces.meta import Meta
-from traces.names import Names
-from traces.problems import BadInput, Problems
-from traces.schema import COLUMNS
+from traces.model.arrow import pq
+from traces.model.meta import Meta
+from traces.model.names import Names
+from traces.model.problems import BadInput, Problems
+from traces.model.schema import COLUMNS
 
 _SQL = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint"}
 OPS_DDL = ", ".join(f"`{name}` {_SQL[str(type)]}" for name, type in COLUMNS.items())
@@ -41,7 +41,7 @@ class OpsSource(DataSource):
         return "highwater"
 
     def schema(self) -> str:
-        """The columns of the table (`traces.schema`)."""
+        """The columns of the table (`traces.model.schema`)."""
         return OPS_DDL
 
     def reader(self, schema: Any) -> DataSourceReader:

@@ -11,15 +11,15 @@ import attrs
 import numpy as np
 from attrs import define, field
 
-from traces.columns import IntColumns, calls
-from traces.context import Ints
 from traces.ingest.clocks import Extremes
 from traces.ingest.evidence import marks
 from traces.ingest.lines import Piece
 from traces.ingest.memberships import Moves, moves
 from traces.ingest.sizes import sizes
 from traces.ingest.transactions import undecided
-from traces.schema import NONE, Isolation, Op, Outcome
+from traces.model.columns import IntColumns, calls
+from traces.model.context import Ints
+from traces.model.schema import NONE, Isolation, Op, Outcome
 
 Counts = dict[str, tuple[int, int]]
 Absent = dict[str, list[int]]  # by need, the lines of the digest on which it is absent

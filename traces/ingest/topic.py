@@ -21,8 +21,8 @@ import orjson
 from attrs import define, field, frozen
 
 from traces.ingest.validate import findings
-from traces.output import write_whole
-from traces.problems import BadInput, Problem
+from traces.model.output import write_whole
+from traces.model.problems import BadInput, Problem
 
 STATE, REJECTED, META = "topic.json", "rejected.jsonl", "meta.json"
 PATIENCE = 10_000  # lines of a process that wait for one before them, until it is given up

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from traces.columns import Bools, MutableColumns, calls, firsts
-from traces.context import Ints
 from traces.ingest.columns import narrow
-from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.model.columns import Bools, MutableColumns, calls, firsts
+from traces.model.context import Ints
+from traces.model.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 Ends = dict[int, tuple[Txn, int, int]]  # state, when its end was asked for, when answered
 ENDS = (Op.TXN_COMMIT, Op.TXN_ABORT)

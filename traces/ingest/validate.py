@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from traces.ingest.columns import lowest
 from traces.ingest.vocabulary import ANSWERS, OPS, OUTCOMES, QUERIES
-from traces.meta import MOST_PARTITIONS
-from traces.problems import shown
-from traces.schema import Detail
+from traces.model.meta import MOST_PARTITIONS
+from traces.model.problems import shown
+from traces.model.schema import Detail
 
 FieldProblem = tuple[str, str]
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from traces.schema import MARKS, Isolation, Op, Outcome
+from traces.model.schema import MARKS, Isolation, Op, Outcome
 
 OPS: Final = {op.name.lower(): op for op in Op if op not in MARKS}
 OUTCOMES: Final = {outcome.name.lower(): outcome for outcome in Outcome}

@@ -13,8 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.columns import Bools, MutableColumns
-from traces.context import Ints, Senders
 from traces.ingest.columns import narrow
 from traces.ingest.counting import counts_of
 from traces.ingest.crossing import Patch, patches
@@ -42,13 +40,15 @@ from traces.ingest.senders import look_for_senders, senders_of
 from traces.ingest.sizes import sizes_known
 from traces.ingest.summary import DIGEST, LAST, Absent, Counts, Summary, of_unknown_partition
 from traces.ingest.transactions import SENT, alone, attempts, prove, shown, undecided
-from traces.lacking import SENDERS, Key
-from traces.lives import GroupLives
-from traces.meta import Meta
-from traces.names import Names
-from traces.problems import Problems
-from traces.schema import NONE, Flag, Op
-from traces.sizes import Sizes
+from traces.model.columns import Bools, MutableColumns
+from traces.model.context import Ints, Senders
+from traces.model.lacking import SENDERS, Key
+from traces.model.lives import GroupLives
+from traces.model.meta import Meta
+from traces.model.names import Names
+from traces.model.problems import Problems
+from traces.model.schema import NONE, Flag, Op
+from traces.model.sizes import Sizes
 
 # As the builtin `map`: wherever the work is done, the answers come in order.
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from traces.output import Refusal, number_of, result, standard_output, staying, write_json
+from traces.model.output import Refusal, number_of, result, standard_output, staying, write_json
 from traces.record.cluster import ClusterError, NoLibraryError
 from traces.record.contents import Contents, contents
 from traces.record.final_scan import ISOLATIONS, FinalScan, Scanned, isolations, settle_all

@@ -1,7 +1,7 @@
 """A second checker, slow and plain, that re-judges every witness which the first one shows.
 
-It shares no code with the checks (`traces.checks`, `traces.kernel`): it reads the lines of the
-trace as dictionaries and asks, of one witness, whether the formula is really broken there. A
+It shares no code with the checks (`traces.checks`, `traces.engines.kernel`): it reads the lines of
+the trace as dictionaries and asks, of one witness, whether the formula is really broken there. A
 witness that it refutes means that one of the two is wrong.
 """
 

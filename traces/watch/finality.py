@@ -17,9 +17,9 @@ from attrs import frozen
 from traces.checks.base import Check
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
-from traces.columns import Bools
-from traces.context import Ints
-from traces.schema import NONE, Op
+from traces.model.columns import Bools
+from traces.model.context import Ints
+from traces.model.schema import NONE, Op
 
 Sure = Callable[[Rows, Ints], Bools]
 

@@ -7,9 +7,9 @@ import attrs
 from attrs import define, field
 
 from traces.ingest.run import process_files
-from traces.meta import Consumer, Meta, Producer, read_meta
-from traces.meta import stem as client_of
-from traces.problems import BadInput, Problem
+from traces.model.meta import Consumer, Meta, Producer, read_meta
+from traces.model.meta import stem as client_of
+from traces.model.problems import BadInput, Problem
 from traces.record.entries import Line
 from traces.record.journal import SUFFIX
 from traces.watch.following import FollowedJournal, Following, Numbered, following, stem

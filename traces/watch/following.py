@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 from attrs import define, field
 
-from traces.arrow import ArrowException, pq
-from traces.problems import BadInput, Problem
+from traces.model.arrow import ArrowException, pq
+from traces.model.problems import BadInput, Problem
 from traces.record.entries import DamagedError, Entries, Line
 from traces.record.journal import SUFFIX
 from traces.record.settling import merged

@@ -8,9 +8,9 @@ from attrs import define, field, frozen
 
 from traces.checks.base import Check
 from traces.checks.rows import Rows
-from traces.context import Context, Ints
-from traces.kernel import EVENT
-from traces.verdict import WITNESSES
+from traces.engines.kernel import EVENT
+from traces.model.context import Context, Ints
+from traces.verdicts.verdict import WITNESSES
 from traces.watch.finality import EARLY, final
 from traces.watch.windows import WindowKey
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from attrs import define
 from rich.console import Console
 
-from traces.problems import BadInput
+from traces.model.problems import BadInput
 from traces.watch.screen import Screen, WatchLog, stamped, write_json
 from traces.watch.watching import BatchOutcome, Watch
 

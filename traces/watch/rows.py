@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from traces.columns import MutableColumns
 from traces.ingest.clocks import contradicted, extremes, go_back, go_on, goes_back
 from traces.ingest.columns import Malformed
 from traces.ingest.process_file import Reader
 from traces.ingest.transactions import write_transactions
 from traces.ingest.validate import findings
-from traces.names import Names
-from traces.problems import BadInput, Problems
-from traces.schema import COLUMNS, Txn
+from traces.model.columns import MutableColumns
+from traces.model.names import Names
+from traces.model.problems import BadInput, Problems
+from traces.model.schema import COLUMNS, Txn
 from traces.watch.following import Numbered
 
 #: So many ended transactions of a process are remembered at least.

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.output import number_of, write_whole
-from traces.report import event, event_line
-from traces.verdict import NOT_CHECKED, VIOLATED
+from traces.model.output import number_of, write_whole
+from traces.verdicts.report import event, event_line
+from traces.verdicts.verdict import NOT_CHECKED, VIOLATED
 from traces.watch.finality import EARLY
 from traces.watch.ledger import Finding
 from traces.watch.watching import BatchOutcome, Watch

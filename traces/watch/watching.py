@@ -9,14 +9,14 @@ from attrs import define, field
 
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
-from traces.columns import MutableColumns
-from traces.context import Context, Ints, context
+from traces.engines.scopes import SCOPES
 from traces.ingest.evidence import Evidence
 from traces.ingest.memberships import Moves, lives, moves
-from traces.meta import Meta
-from traces.names import Names
-from traces.schema import NONE, Op
-from traces.scopes import SCOPES
+from traces.model.columns import MutableColumns
+from traces.model.context import Context, Ints, context
+from traces.model.meta import Meta
+from traces.model.names import Names
+from traces.model.schema import NONE, Op
 from traces.watch.finality import EARLY, TO_COME
 from traces.watch.folder import Batch, Folder, FollowedProcess
 from traces.watch.ledger import Finding, Ledger, view

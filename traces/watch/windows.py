@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import define, field
 
-from traces.columns import Column, MutableColumns, firsts
-from traces.context import Ints
-from traces.scopes import SCOPES
+from traces.engines.scopes import SCOPES
+from traces.model.columns import Column, MutableColumns, firsts
+from traces.model.context import Ints
 
 WindowKey = tuple[str, int, int]  # the scope, and what its rows have in common
 

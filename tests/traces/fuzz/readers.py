@@ -16,11 +16,11 @@ from tests.traces.fixture import fixture, meta
 from tests.traces.importers.brokers import Brokers
 from tests.traces.judging import judged
 from tests.traces.test_second_checker import disagreements
-from traces.arrow import pa, pq
 from traces.importers.otel import import_otel
 from traces.importers.segments import import_segments
 from traces.importers.verifiable import import_verifiable
-from traces.problems import BadInput
+from traces.model.arrow import pa, pq
+from traces.model.problems import BadInput
 from traces.second_checker import read
 
 HISTORIES = Path(__file__).parents[1] / "data" / "histories"

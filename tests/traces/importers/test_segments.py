@@ -22,7 +22,7 @@ from tests.traces.importers.brokers import CONFIG, NOW_MS, ORDERS, SAFE, Brokers
 from tests.traces.judging import judged
 from traces.importers.cli import import_
 from traces.record.digest import digest
-from traces.verdict import Verdict
+from traces.verdicts.verdict import Verdict
 
 Line = dict[str, Any]
 BEFORE_THE_CRC, IN_THE_RECORDS = 12, 70

@@ -9,11 +9,11 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.cli import check
+from traces.commands.check import check
 from traces.importers.cli import import_
 from traces.importers.verifiable import ToolSettings, id_of_value, import_verifiable
 from traces.ingest.run import read_trace
-from traces.problems import BadInput
+from traces.model.problems import BadInput
 
 Event = dict[str, Any]
 Line = dict[str, Any]

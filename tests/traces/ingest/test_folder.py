@@ -14,15 +14,15 @@ from click.testing import CliRunner
 
 from tests.traces.fixture import fixture, meta, write
 from tests.traces.judging import judged
-from traces import local
-from traces.cli import check
+from traces.commands.check import check
+from traces.commands.ingest import ingest_
+from traces.engines import local
 from traces.ingest.history import Reading, read_history
 from traces.ingest.ingesting import ingest, ingest_history, is_ops, load
 from traces.ingest.maps import in_spark, processes
 from traces.ingest.run import Run
-from traces.ingest_command import ingest_
-from traces.problems import BadInput
-from traces.report import Judged
+from traces.model.problems import BadInput
+from traces.verdicts.report import Judged
 
 HISTORIES = Path(__file__).parent.parent / "data" / "histories"
 SIZE = 3_000

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.judging import examples, judged
-from traces import local
+from traces.engines import local
 from traces.generate.small import IN_CALLS, NotHere
 from traces.generate.small import injected as mutated
 from traces.ingest.run import Run, read_pieces, read_trace
-from traces.problems import BadInput
-from traces.report import Judged
-from traces.schema import COLUMNS, NONE, Flag, Txn
+from traces.model.problems import BadInput
+from traces.model.schema import COLUMNS, NONE, Flag, Txn
+from traces.verdicts.report import Judged
 
 DATA = Path(__file__).parent.parent / "data"
 RECORDINGS = sorted(path for path in (DATA / "recordings").iterdir() if path.is_dir())

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from tests.traces.fixture import fixture, write
 from traces.ingest.ingesting import ingest
 from traces.ingest.run import read_trace
-from traces.schema import COLUMNS, Txn
+from traces.model.schema import COLUMNS, Txn
 
 KEYS = ["process", "seq", "idx", "op", "partition"]
 

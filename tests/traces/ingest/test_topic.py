@@ -16,7 +16,7 @@ from tests.traces.fixture import Line, fixture, write
 from tests.traces.judging import SEEDED, examples, judged, verdicts
 from traces.ingest import topic as intake
 from traces.ingest.topic import Intake, Message, State, follow
-from traces.problems import BadInput
+from traces.model.problems import BadInput
 
 PARTITIONS = 3
 

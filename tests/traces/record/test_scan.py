@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from tests.traces.record.clients import Consumer, Producer, lines, message
 from traces.ingest.run import read_trace
-from traces.meta import read_meta
+from traces.model.meta import read_meta
 from traces.record import HEADER, fault, recorded
 from traces.record.cli import record_scan
 from traces.record.cluster import Cluster

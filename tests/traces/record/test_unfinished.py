@@ -12,12 +12,12 @@ from click.testing import CliRunner
 import traces
 from tests.traces.judging import judged, said
 from tests.traces.record.healthy import META, Healthy
-from traces.cli import check
+from traces.commands.check import check
 from traces.record import settle
 from traces.record.process import Process, open_process
 from traces.record.run import TAKEN
-from traces.second import ask_again
 from traces.second_checker import Confirmed
+from traces.verdicts.second import ask_again
 
 
 @define

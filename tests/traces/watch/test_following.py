@@ -9,7 +9,7 @@ import pytest
 
 from tests.traces.fixture import Line, fixture, write
 from tests.traces.record.clients import Consumer, Producer, message
-from traces.problems import BadInput
+from traces.model.problems import BadInput
 from traces.record import recorded
 from traces.watch import Watch
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from tests.traces.fixture import fixture
 from tests.traces.watch.growing import Growing
 from traces.checks.catalogue import CHECKS
-from traces.cli import check
+from traces.commands.check import check
 from traces.generate.small import IN_CALLS, injected
 from traces.watch import Loop, Watch
 from traces.watch.finality import EARLY

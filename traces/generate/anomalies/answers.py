@@ -5,7 +5,7 @@ import numpy as np
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK
-from traces.schema import NONE, Op, Outcome, Txn
+from traces.model.schema import NONE, Op, Outcome, Txn
 
 
 @in_rows("L11", stage="ready")

@@ -5,7 +5,7 @@ import numpy as np
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK
-from traces.schema import Isolation, Op
+from traces.model.schema import Isolation, Op
 
 
 @in_rows("C1 G8")

@@ -5,7 +5,7 @@ import numpy as np
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import MEMBERS, PRODUCERS, owners
-from traces.schema import NONE, Op
+from traces.model.schema import NONE, Op
 
 
 @in_rows("G1")

@@ -5,7 +5,7 @@ import numpy as np
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK
-from traces.schema import NONE, Outcome
+from traces.model.schema import NONE, Outcome
 
 
 @in_rows("L3 L4 P2")

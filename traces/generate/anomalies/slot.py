@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from traces.columns import Bools
-from traces.context import Ints
 from traces.generate.chunk import Chunk
 from traces.generate.members import membered
 from traces.generate.plan import (
@@ -18,7 +16,9 @@ from traces.generate.plan import (
     payload,
     topic_partition,
 )
-from traces.schema import NONE, Isolation, Op, Outcome, Txn
+from traces.model.columns import Bools
+from traces.model.context import Ints
+from traces.model.schema import NONE, Isolation, Op, Outcome, Txn
 
 _OF_A_RECORD = ("id", "hash", "offset", "flags")
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from traces.columns import firsts
-from traces.context import Ints
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK, TRANSACTIONAL
-from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.model.columns import firsts
+from traces.model.context import Ints
+from traces.model.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 
 @in_rows("T1 L3 L4 P2")

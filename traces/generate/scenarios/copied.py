@@ -8,7 +8,7 @@ from traces.generate.anomalies.registry import in_rows
 from traces.generate.plan import payload
 from traces.generate.scenarios.scenario import MS, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
-from traces.schema import Detail, Flag, Op
+from traces.model.schema import Detail, Flag, Op
 
 NODES = (1, 2)
 _LATE = 20  # seconds after the end

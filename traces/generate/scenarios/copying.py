@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from attrs import define
 
-from traces.context import Ints
 from traces.generate.scenarios.scenario import MS, Scenario
-from traces.schema import NONE, Flag, Op
+from traces.model.context import Ints
+from traces.model.schema import NONE, Flag, Op
 
 
 @define(slots=False)

@@ -7,7 +7,7 @@ from attrs import define
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import NOWHERE, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
-from traces.schema import NONE, Op, Outcome, Txn
+from traces.model.schema import NONE, Op, Outcome, Txn
 
 _GROUP, _SWAPPED = "exact", "swapped"
 

@@ -5,13 +5,13 @@ from functools import cache
 import numpy as np
 from attrs import define
 
-from traces.context import Ints
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.plan import key_name
 from traces.generate.scenarios.scenario import SCENARIO_PARTITIONS, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
-from traces.partitioners import key_hash
-from traces.schema import NONE, Flag, Op, Outcome
+from traces.model.context import Ints
+from traces.model.partitioners import key_hash
+from traces.model.schema import NONE, Flag, Op, Outcome
 
 _PARTITIONER = "murmur2_random"
 _KEYS = 64  # of each partition

@@ -7,7 +7,7 @@ from attrs import define
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import COMMITTED, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
-from traces.schema import Flag, Op
+from traces.model.schema import Flag, Op
 
 
 @define(slots=False)

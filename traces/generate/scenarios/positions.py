@@ -13,7 +13,7 @@ from attrs import define
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import COMMITTED, Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
-from traces.schema import NONE, Detail, Op
+from traces.model.schema import NONE, Detail, Op
 
 
 @define(slots=False)

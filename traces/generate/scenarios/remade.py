@@ -7,7 +7,7 @@ from attrs import define
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
-from traces.schema import Flag
+from traces.model.schema import Flag
 
 AGAIN = 3  # the generation in which it is made again
 _NEW = 1 << 30  # apart from the ids of the first life are those of the second

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import define, field
 
-from traces.columns import Bools
-from traces.context import Ints
 from traces.generate.plan import LEADER, START, TICK, Clients, Plan, payload
-from traces.schema import NONE, Flag, Isolation, Op, Outcome, Txn
+from traces.model.columns import Bools
+from traces.model.context import Ints
+from traces.model.schema import NONE, Flag, Isolation, Op, Outcome, Txn
 
 SCENARIO_PARTITIONS = 4  # partitions of each scenario's topic
 PHASES = 16  # of a generation: what is done in one is over before the next

@@ -12,7 +12,7 @@ from attrs import define
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.scenarios.scenario import Scenario
 from traces.generate.scenarios.slot import ScenarioSlot
-from traces.schema import Detail, Op
+from traces.model.schema import Detail, Op
 
 _GROUP = "sharing"
 _ACCEPT, _RELEASE, _REJECT, _RENEW = (

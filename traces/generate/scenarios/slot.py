@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from traces.context import Ints
+from traces.model.context import Ints
 
 
 @define

@@ -1,0 +1,1 @@
+"""The commands `highwater check` and `highwater ingest`."""

@@ -1,0 +1,1 @@
+"""Engines: how rows come to the checks, in this process or in Spark, whole or cut into blocks."""

@@ -1,0 +1,1 @@
+"""Verdicts, and the ways in which they are shown: incidents, tables, JUnit, a second opinion."""
