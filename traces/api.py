@@ -168,9 +168,10 @@ def violations(
 
     `ops` has the columns of `traces.model.schema.COLUMNS`, or comes from `highwater.read_ops`.
     `run` says how the run was configured and what its numbers mean; of several runs a mapping, by
-    the number in the column `run`. A row with `count` says how many there are, rows with `witness` show
-    the first of them, in the words of the trace. `verdict` is `violated`, or `allowed`, `because`
-    of a setting, or `undecided`. A check that the run lacks evidence for says nothing here:
+    the number in the column `run`. A row with `count` says how many there are, rows with `witness`
+    show the first of them, in the words of the trace. `verdict` is `violated`, or `allowed`,
+    `because` of a setting, or `undecided`. A check that the run lacks evidence for says nothing
+    here:
     `check` tells why. Raises `BadInput` for a table that is none of operations, and `ValueError`
     for a check that there is not.
     """

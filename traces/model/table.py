@@ -179,8 +179,8 @@ def refuse_merged_runs(rows: Lazy) -> None:
                 None,
                 "run",
                 f"{run} has two calls with seq {seq} of process {process}, or one twice: number "
-                "runs apart, as `highwater.read_ops` does, and give a mapping of these numbers to the "
-                "runs",
+                "runs apart, as `highwater.read_ops` does, and give a mapping of these numbers to "
+                "the runs",
             )
         ],
         1,
