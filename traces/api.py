@@ -171,9 +171,8 @@ def violations(
     the number in the column `run`. A row with `count` says how many there are, rows with `witness`
     show the first of them, in the words of the trace. `verdict` is `violated`, or `allowed`,
     `because` of a setting, or `undecided`. A check that the run lacks evidence for says nothing
-    here:
-    `check` tells why. Raises `BadInput` for a table that is none of operations, and `ValueError`
-    for a check that there is not.
+    here: `check` tells why. Raises `BadInput` for a table that is none of operations, and
+    `ValueError` for a check that there is not.
     """
     from traces.engines import spark
 
