@@ -328,7 +328,8 @@ def test_the_readme_names_both_commands_on_its_first_screen() -> None:
 def test_bare_make_lists_the_verbs() -> None:
     listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     shown = set(re.findall(r"^  make ([a-z-]+) ", listed, flags=re.MULTILINE))
-    others_data = {"dump-log", "generate", "groups", "import", "ingest", "record-scan"}
+    others_data = {"dump-log", "generate", "import", "ingest", "record-scan"}
+    others_data |= {"consume", "groups", "produce", "topics"}
     about_this_checkout = set(SHORT_HELP) - others_data
     assert {"verify", "test", "setup", "lint", "soak", "clean"} | about_this_checkout <= shown
 

@@ -1,16 +1,15 @@
 """`highwater groups` of real Kafka, beside Kafka's own ConsumerGroupCommand."""
 
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from refimpl.edge.commands.groups import groups_
 from tests.kafka.clients import create_topics
 from tests.kafka.judge import Broker, Judge
+from tests.refimpl.edge.asking import rows
 
 ck: Any = import_module("confluent_kafka")
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -25,12 +24,9 @@ def consumer(address: str, protocol: str, name: str) -> Any:
     return member
 
 
-def ours(address: str, group: str) -> list[list[str]]:
-    arguments = ["--bootstrap-server", address, "--describe", "--group", group, "--json"]
-    answer = CliRunner().invoke(groups_, arguments)
-    assert answer.exit_code == 0, answer.output
-    rows = [json.loads(line).values() for line in answer.stdout.splitlines()]
-    return sorted(["-" if one is None else str(one) for one in row] for row in rows)
+def ours(address: str, group: str, file: Path) -> list[list[str]]:
+    found = rows(groups_, address, file, "--describe", "--group", group)
+    return sorted(["-" if one is None else str(one) for one in row.values()] for row in found)
 
 
 def kafkas(judge: Judge, address: str, group: str) -> list[list[str]]:
@@ -53,20 +49,20 @@ def test_groups_are_described_as_by_kafkas_own_tool(
             producer.produce("orders", str(number), partition=number % 2)
         assert producer.flush(30) == 0
         members = [consumer(broker.address, protocol, name) for name in ("one", "two", "three")]
-        group, rows = f"{protocol} readers", list[list[str]]()
-        while len(rows) != 3:
+        group, found = f"{protocol} readers", list[list[str]]()
+        while len(found) != 3:
             for member in members:
                 message = member.poll(0.1)
                 if message is not None and message.error() is None:
                     member.commit(message, asynchronous=False)
             if sorted(len(member.assignment()) for member in members) == [0, 1, 1]:
-                rows = ours(broker.address, group)
+                found = ours(broker.address, group, tmp_path / "rows")
         # Kafka's tool leaves out the member that has no partition.
-        idle, *busy = rows
+        idle, *busy = found
         assert idle[1] == "-"
         assert busy == kafkas(judge, broker.address, group)
         for member in members:
             member.close()
-        left = ours(broker.address, group)
+        left = ours(broker.address, group, tmp_path / "rows")
         assert left == kafkas(judge, broker.address, group)
-        assert {len(row) for row in rows + left} == {COLUMNS}
+        assert {len(row) for row in found + left} == {COLUMNS}

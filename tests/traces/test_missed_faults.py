@@ -35,7 +35,7 @@ def spread(partitioner: str, *, key: str = "") -> tuple[Lines, dict[str, Any]]:
         one = record(partition, 0, key=key, chosen=False)
         return one | {"partition": partition}
 
-    sends = [{"records": [keyed(n)]} for n in range(6)]
+    sends: list[dict[str, Any]] = [{"records": [keyed(n)]} for n in range(6)]
     sends[0] |= {"partition_counts": {"t": 6}}
     calls: list[Call] = [("p0#0", "send", one) for one in sends]
     for n in range(6):

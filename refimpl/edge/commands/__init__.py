@@ -1,1 +1,1 @@
-"""The commands `highwater broker` and `highwater groups`."""
+"""The verbs of the edge: `highwater broker`, and those that ask a cluster, any Kafka's."""

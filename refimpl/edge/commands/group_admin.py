@@ -1,25 +1,23 @@
-"""What `highwater groups` asks a cluster, through confluent-kafka's AdminClient.
+"""What `highwater groups` asks a cluster, through kafka-python's AdminClient.
 
 Works with any Kafka: members, committed offsets and log ends come from the cluster's own APIs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from importlib import import_module
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from attrs import define, field
+from attrs import frozen
+
+from refimpl.edge.commands.connection import Refusal, library, refused
+from refimpl.edge.commands.group_describe import DEAD, Group, Member, Partition, described
 
 T = TypeVar("T")
-Partition = tuple[str, int]
-
-
-class NoLibraryError(Exception):
-    """confluent-kafka is not installed."""
-
-
-class ClusterError(Exception):
-    """The cluster does not answer, or refuses what it is asked for."""
+#: Groups whose members this verb can describe; share groups have a tool of their own
+KINDS = ("classic", "consumer", "")
+IDLE = ("Empty", DEAD)
+AGAIN_S = 0.1
+LEADERLESS_MS = 1000
 
 
 class GroupRow(NamedTuple):
@@ -40,135 +38,155 @@ class GroupRow(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A group: its type (classic or consumer) and its state, as the cluster names them."""
+    """A group: its type (Classic or Consumer) and its state, in Kafka's words."""
 
     group: str
     type: str
     state: str
 
 
-@define(eq=False)
+@frozen
 class GroupAdmin:
-    """A connection to a cluster; every answer is waited for so many seconds."""
+    """A connection to a cluster; a coordinator that is not there yet is waited for."""
 
-    bootstrap: str
-    conf: Mapping[str, str] = field(factory=dict[str, str])
-    timeout_s: float = 30.0
-    _ck: Any = field(init=False)
-    _admin: Any = field(init=False)
-    _client: Any = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        try:
-            self._ck = import_module("confluent_kafka")
-            self._admin = import_module("confluent_kafka.admin")
-        except ModuleNotFoundError as missing:
-            raise NoLibraryError from missing
-        quiet: dict[str, Any] = {"log_level": 0, "error_cb": _say_nothing}
-        settings = {"bootstrap.servers": self.bootstrap, "client.id": "highwater-groups"}
-        try:
-            self._client = self._admin.AdminClient({**settings, **quiet, **self.conf})
-            self._client.list_topics(timeout=self.timeout_s)
-        except self._ck.KafkaException as refused:
-            raise self._error("the cluster", refused) from None
+    admin: Any
+    timeout_s: float
 
     def groups(self) -> list[Listed]:
         """All groups of consumers, by name."""
-        answer = self._wait(
-            "the list of groups",
-            self._client.list_consumer_groups(request_timeout=self.timeout_s),
-        )
-        if answer.errors:
-            raise self._error("the list of groups", answer.errors[0])
+        found: Any = self._patiently(self.admin.list_groups)
         return sorted(
-            Listed(one.group_id, _name(one.type), _name(one.state)) for one in answer.valid
+            Listed(one["group_id"], one.get("group_type", "").title(), one.get("group_state", ""))
+            for one in found
+            if one["protocol_type"] in ("consumer", "")
+            and one.get("group_type", "").lower() in KINDS
         )
+
+    def state(self, group: str) -> Group:
+        """A group and its members; Refusal where the cluster has none of that name."""
+        found = self._found(group)
+        if found.state == DEAD and not self.committed(group):
+            raise Refusal(f"the cluster has no group {group}")
+        return found
+
+    def address(self, broker: int) -> str:
+        """A broker as Kafka's tool names it."""
+        known = {one["broker_id"]: one for one in self.admin.describe_cluster()["brokers"]}
+        one = known.get(broker)
+        return f"{one['host']}:{one['port']} ({broker})" if one else f"({broker})"
 
     def describe(self, group: str) -> list[GroupRow]:
-        """Each partition that the group has committed or is assigned, and members without one.
-
-        Raises ClusterError for a group that the cluster does not know.
-        """
-        asked = self._client.describe_consumer_groups([group], request_timeout=self.timeout_s)
-        described = self._wait(f"group {group}", asked[group])
-        committed = self._committed(group)
-        if _name(described.state) == "dead" and not committed:
-            raise ClusterError(f"the cluster has no group {group}")
-        owners = {
-            (one.topic, one.partition): member
-            for member in described.members
-            for one in _assigned(member)
-        }
+        """Each partition that the group has committed or is assigned, and members without one."""
+        members, committed = self.state(group).members, self.committed(group)
+        owners = {one: member for member in members for one in member.partitions}
         partitions = sorted({*committed, *owners})
-        ends = self._ends(partitions)
+        ends = self.offsets(partitions, "LATEST")
         rows = [
             _row(group, one, committed.get(one), ends.get(one), owners.get(one))
             for one in partitions
         ]
-        idle = [member for member in described.members if not _assigned(member)]
         return rows + [
-            GroupRow(group, consumer_id=one.member_id, host=one.host, client_id=one.client_id)
-            for one in sorted(idle, key=lambda one: one.member_id)
+            GroupRow(group, consumer_id=one.consumer_id, host=one.host, client_id=one.client_id)
+            for one in sorted(members, key=lambda one: one.consumer_id)
+            if not one.partitions
         ]
 
-    def _committed(self, group: str) -> dict[Partition, int]:
-        asked = [self._ck.ConsumerGroupTopicPartitions(group)]
-        answers = self._client.list_consumer_group_offsets(asked, request_timeout=self.timeout_s)
-        answer = self._wait(f"the offsets of group {group}", answers[group])
-        return {
-            (one.topic, one.partition): one.offset
-            for one in answer.topic_partitions
-            if one.offset >= 0
-        }
+    def committed(self, group: str) -> dict[Partition, int]:
+        """A group's offsets."""
+        found: Any = self._patiently(self.admin.list_group_offsets, group)[group]
+        return {tuple(one): of.offset for one, of in found.items() if of.offset >= 0}
 
-    def _ends(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The end of each log; a partition that is gone or has no leader has none."""
-        if not partitions:
-            return {}
-        latest = self._admin.OffsetSpec.latest()
-        asked = {self._ck.TopicPartition(*one): latest for one in partitions}
-        answers = self._client.list_offsets(asked, request_timeout=self.timeout_s)
-        found: dict[Partition, int] = {}
-        for one, future in answers.items():
-            try:
-                found[one.topic, one.partition] = future.result(self.timeout_s).offset
-            except self._ck.KafkaException:
-                continue
-        return found
+    def offsets(self, partitions: Iterable[Partition], spec: str | int) -> dict[Partition, int]:
+        """Offsets by `EARLIEST`, `LATEST` or a time in ms; none where there is no such record.
 
-    def _wait(self, what: str, future: "Future[T]") -> T:
+        A partition that is gone or has no leader has none.
+        """
+        asked = {library("kafka").TopicPartition(*one): _spec(spec) for one in partitions}
+        errors = library("kafka.errors")
         try:
-            return future.result(self.timeout_s)
-        except (self._ck.KafkaException, TimeoutError) as refused:
-            raise self._error(what, refused) from None
+            return self._listed(asked)
+        except errors.KafkaError:
+            found: dict[Partition, int] = {}
+            for one, of in asked.items():
+                try:
+                    found |= self._listed({one: of})
+                except errors.KafkaError:
+                    continue
+            return found
 
-    def _error(self, what: str, refused: Exception) -> ClusterError:
-        """What went wrong, with Kafka's name for it."""
-        if isinstance(refused, TimeoutError):
-            return ClusterError(f"{what}: no answer from {self.bootstrap} in {self.timeout_s:g} s")
-        error: Any = refused.args[0]
-        if error.code() in (self._ck.KafkaError._TRANSPORT, self._ck.KafkaError._TIMED_OUT):
-            return ClusterError(f"{what}: no answer from {self.bootstrap} in {self.timeout_s:g} s")
-        return ClusterError(f"{what}: {error.name()}: {error.str()}")
+    def partitions(self, topic: str) -> list[Partition]:
+        """The partitions of a topic."""
+        (found,) = self.admin.describe_topics([topic])
+        if found["error_code"]:
+            raise refused(f"topic {topic}", found["error_code"])
+        return [
+            (topic, number) for number in sorted(p["partition_index"] for p in found["partitions"])
+        ]
+
+    def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Set a group's offsets; Refusal unless each was taken."""
+        kafka = library("kafka")
+        wanted = {
+            kafka.TopicPartition(*one): library("kafka.structs").OffsetAndMetadata(offset, "", -1)
+            for one, offset in offsets.items()
+        }
+        _all_well(group, self._patiently(self.admin.alter_group_offsets, group, wanted))
+
+    def forget(self, group: str, partitions: Iterable[Partition]) -> None:
+        """Delete a group's offsets; Refusal unless each is gone."""
+        asked = [library("kafka").TopicPartition(*one) for one in partitions]
+        _all_well(group, self._patiently(self.admin.delete_group_offsets, group, asked))
+
+    def delete(self, group: str) -> None:
+        """Delete a group."""
+        self.idle(group, "deleted")
+        answer: Any = self._patiently(self.admin.delete_groups, [group])
+        if answer[group] != "OK":
+            raise Refusal(f"group {group}: {answer[group]}")
+
+    def idle(self, group: str, what: str) -> None:
+        """Refuse where a group has members: they would go on and commit again."""
+        state = self._found(group).state
+        if state not in IDLE:
+            raise Refusal(f"group {group} is {state} and cannot be {what}: stop its members first")
+
+    def _found(self, group: str) -> Group:
+        return self._patiently(described, self.admin, group)
+
+    def _listed(self, asked: Mapping[Any, Any]) -> dict[Partition, int]:
+        more = {"timeout_ms": LEADERLESS_MS} if len(asked) == 1 else {}
+        found: Any = self.admin.list_partition_offsets(asked, **more) if asked else {}
+        return {tuple(one): at.offset for one, at in found.items() if at.offset >= 0}
+
+    def _patiently(self, ask: Callable[..., T], *arguments: Any) -> T:
+        """Ask again while the coordinator is made, loads, or moves."""
+        errors = library("kafka.errors")
+        until = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                return ask(*arguments)
+            except (errors.CoordinatorNotAvailableError, errors.CoordinatorLoadInProgressError):
+                if time.monotonic() > until:
+                    raise
+                time.sleep(AGAIN_S)
 
 
-def _say_nothing(error: object) -> None:
-    """What librdkafka reports is in the answers as well."""
+def _spec(spec: str | int) -> Any:
+    kinds = library("kafka.admin")
+    return kinds.OffsetTimestamp(spec) if isinstance(spec, int) else kinds.OffsetSpec[spec]
+
+
+def _all_well(group: str, answers: Mapping[Any, Any]) -> None:
+    for (topic, number), error in answers.items():
+        if error.errno:
+            raise refused(f"group {group}, {topic}-{number}", error.errno)
 
 
 def _row(
-    group: str, partition: Partition, offset: int | None, end: int | None, member: Any
+    group: str, partition: Partition, offset: int | None, end: int | None, member: Member | None
 ) -> GroupRow:
     lag = None if offset is None or end is None else max(0, end - offset)
     if member is None:
         return GroupRow(group, *partition, offset, end, lag)
-    who = member.member_id, member.host, member.client_id
+    who = member.consumer_id, member.host, member.client_id
     return GroupRow(group, *partition, offset, end, lag, *who)
-
-
-def _assigned(member: Any) -> Iterable[Any]:
-    return member.assignment.topic_partitions if member.assignment else ()
-
-
-def _name(value: Any) -> str:
-    return str(getattr(value, "name", value)).lower()

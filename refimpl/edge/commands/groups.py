@@ -1,116 +1,149 @@
 """`highwater groups`: what the consumer groups of any Kafka have read, and who reads it."""
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
-from refimpl.edge.commands.group_admin import (
-    ClusterError,
-    GroupAdmin,
-    GroupRow,
-    Listed,
-    NoLibraryError,
-)
+from refimpl.edge.commands import resets
+from refimpl.edge.commands.connection import Target, asks_a_cluster
+from refimpl.edge.commands.group_admin import GroupAdmin, GroupRow, Listed
+from refimpl.edge.commands.rows import show
+from refimpl.outputs import json_option
 
-BAD_INPUT = 2
-NOTHING = "-"
-
-
-class Refusal(click.ClickException):
-    """A mistake of the user, or a cluster that does not answer."""
-
-    exit_code = BAD_INPUT
-
-
-def _address(ctx: click.Context, option: click.Parameter, value: str) -> str:
-    """HOST:PORT, or several with commas between."""
-    for one in value.split(","):
-        host, _, port = one.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise click.BadParameter(f"{one!r} is no HOST:PORT", ctx, option)
-    return value
-
-
-def _settings(
-    ctx: click.Context, option: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
-    for one in values:
-        if "=" not in one:
-            raise click.BadParameter(f"{one!r} is no KEY=VALUE", ctx, option)
-    return dict(one.split("=", 1) for one in values)
+Rows = tuple[Sequence[str], Sequence[Sequence[Any]]]
+MEMBERS = ("group", "consumer_id", "host", "client_id", "partitions")
+STATE = ("group", "coordinator", "assignment_strategy", "state", "members")
+ACTIONS = "--list, --describe, --reset-offsets, --delete-offsets or --delete"
 
 
 @click.command(
     "groups", short_help="Print the consumer groups of any Kafka: offsets, lag, readers."
 )
-@click.option(
-    "--bootstrap-server",
-    required=True,
-    metavar="HOST:PORT",
-    callback=_address,
-    help="Where the cluster is.",
-)
-@click.option("--list", "listing", is_flag=True, help="Print the names of all groups.")
-@click.option("--describe", is_flag=True, help="Print each partition's offsets and its reader.")
+@asks_a_cluster
+@click.option("--list", "action", flag_value="list", help="Print all groups.")
+@click.option("--describe", "action", flag_value="describe", help="Print offsets and readers.")
+@click.option("--reset-offsets", "action", flag_value="reset", help="Say where groups go on.")
+@click.option("--delete-offsets", "action", flag_value="forget", help="Delete offsets of topics.")
+@click.option("--delete", "action", flag_value="delete", help="Delete groups without members.")
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="This group; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each row.")
-@click.option(
-    "--command-config",
-    "conf",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=_settings,
-    help="More for librdkafka, as for TLS and SASL.",
-)
-@click.option("--timeout", default=30.0, show_default=True, help="Wait so many s for each answer.")
+@click.option("--all-groups", is_flag=True, help="Every group; --describe has them unasked.")
+@click.option("--members", is_flag=True, help="With --describe: a row for each member.")
+@click.option("--state", is_flag=True, help="With --describe: a row for each group.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", help="Of this topic.")
+@click.option("--all-topics", is_flag=True, help="Of all topics that the group has committed.")
+@click.option("--to-earliest", is_flag=True, help="Go on at the beginning.")
+@click.option("--to-latest", is_flag=True, help="Go on at the end.")
+@click.option("--to-current", is_flag=True, help="Go on where the group is.")
+@click.option("--to-offset", type=click.IntRange(0), help="Go on at this offset.")
+@click.option("--shift-by", type=int, help="Go on so many offsets later, or earlier.")
+@click.option("--to-datetime", metavar="TIME", help="Go on at the first record since then, UTC.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="Go on at the first record since then.")
+@click.option("--execute", is_flag=True, help="Reset; without it, it is only said what would be.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be, as without --execute.")
+@json_option("The rows")
 def groups_(
-    bootstrap_server: str,
-    listing: bool,
-    describe: bool,
+    target: Target,
+    action: str | None,
     groups: tuple[str, ...],
-    as_json: bool,
-    conf: dict[str, str],
-    timeout: float,
+    json_file: Path | None,
+    **options: Any,
 ) -> None:
-    """Print what consumer groups have committed, how far behind they are, and who reads.
+    """Print, reset and delete what consumer groups have committed; print who reads.
 
     CURRENT-OFFSET is the next offset that the group will read, LOG-END-OFFSET where the log ends,
     LAG the difference. A partition that nobody reads now has no CONSUMER-ID, a member without
-    partitions no TOPIC. Exit codes: 0, or 2 where the cluster does not answer or has no such group.
+    partitions no TOPIC. Exit codes: 0, or 2 where the cluster does not answer, refuses, or has no
+    such group.
     """
-    if listing == describe:
-        raise click.UsageError("say --list or --describe")
-    if listing and groups:
-        raise click.UsageError("--group goes with --describe")
-    try:
-        admin = GroupAdmin(bootstrap_server, conf, timeout)
-        if listing:
-            _print(Listed._fields, admin.groups(), as_json)
+    _consistent(action, groups, options)
+    with target.client() as client:
+        admin = GroupAdmin(client, target.timeout_s)
+        if action == "list":
+            show(Listed._fields, admin.groups(), json_file)
             return
-        names = groups or [one.group for one in admin.groups()]
-        rows = [row for name in names for row in admin.describe(name)]
-    except NoLibraryError:
-        raise Refusal(
-            "groups asks with the package `confluent-kafka`, which is not installed: "
-            "pip install confluent-kafka"
-        ) from None
-    except ClusterError as wrong:
-        raise Refusal(str(wrong)) from None
-    _print(GroupRow._fields, rows, as_json)
+        names = groups or tuple(one.group for one in admin.groups())
+        show(*DO[str(action)](admin, names, options), json_file)
 
 
-def _print(columns: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:
-    """Rows as JSON with nulls, or as a table with dashes."""
-    if as_json:
-        for row in rows:
-            sys.stdout.write(orjson.dumps(dict(zip(columns, row, strict=True))).decode() + "\n")
-        return
-    heads = [column.upper().replace("_", "-") for column in columns]
-    table = [heads, *([NOTHING if one is None else str(one) for one in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+def _consistent(action: str | None, groups: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Options that do not go together are refused before anything is asked."""
+    if action is None:
+        raise click.UsageError(f"say {ACTIONS}")
+    if action == "list" and groups:
+        raise click.UsageError("--group does not go with --list")
+    if groups and options["all_groups"]:
+        raise click.UsageError("say --group or --all-groups")
+    if action in ("reset", "forget", "delete") and not (groups or options["all_groups"]):
+        raise click.UsageError("say --group or --all-groups")
+    if (options["members"] or options["state"]) and action != "describe":
+        raise click.UsageError("--members and --state go with --describe")
+    if options["members"] and options["state"]:
+        raise click.UsageError("say --members or --state")
+    if action in ("reset", "forget") and bool(options["topics"]) == options["all_topics"]:
+        raise click.UsageError("say --topic or --all-topics")
+    chosen = [name for name in resets.SCENARIOS if options[name] not in (None, False)]
+    if (action == "reset") != (len(chosen) == 1) and (action == "reset" or chosen):
+        raise click.UsageError(f"--reset-offsets takes one of {_options(resets.SCENARIOS)}")
+    if options["execute"] and (options["dry_run"] or action != "reset"):
+        raise click.UsageError("--execute goes with --reset-offsets, without --dry-run")
+
+
+def _options(names: Sequence[str]) -> str:
+    return ", ".join("--" + name.replace("_", "-") for name in names)
+
+
+def _describe(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Rows:
+    if options["state"]:
+        found = [(name, admin.state(name)) for name in names]
+        return STATE, [
+            (name, admin.address(one.coordinator), one.assignor, one.state, len(one.members))
+            for name, one in found
+        ]
+    if options["members"]:
+        return MEMBERS, [
+            (name, one.consumer_id, one.host, one.client_id, len(one.partitions))
+            for name in names
+            for one in sorted(admin.state(name).members, key=lambda one: one.consumer_id)
+        ]
+    return GroupRow._fields, [row for name in names for row in admin.describe(name)]
+
+
+def _reset(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Rows:
+    rows: list[tuple[Any, ...]] = []
+    for name in names:
+        admin.idle(name, "reset")
+        offsets = resets.new_offsets(admin, name, options)
+        if options["execute"] and offsets:
+            admin.commit(name, offsets)
+        rows += [(name, *one, offset) for one, offset in sorted(offsets.items())]
+    if not options["execute"]:
+        click.echo("Nothing was reset: --execute does it.", err=True)
+    return resets.COLUMNS, rows
+
+
+def _forget(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Rows:
+    rows: list[tuple[Any, ...]] = []
+    for name in names:
+        admin.state(name)
+        gone = resets.of_topics(admin, name, options)
+        if gone:
+            admin.forget(name, gone)
+        rows += [(name, *one) for one in sorted(gone)]
+    return ("group", "topic", "partition"), rows
+
+
+def _delete(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Rows:
+    for name in names:
+        admin.state(name)
+        admin.delete(name)
+    return ("group",), [(name,) for name in names]
+
+
+DO: dict[str, Callable[[GroupAdmin, Sequence[str], dict[str, Any]], Rows]] = {
+    "describe": _describe,
+    "reset": _reset,
+    "forget": _forget,
+    "delete": _delete,
+}

@@ -59,6 +59,11 @@ def read_properties(text: str, file: str) -> Properties:
     return Properties(values, tuple(warnings.values()))
 
 
+def properties_of(text: str, file: str) -> dict[str, str]:
+    """The settings in a file's text, whatever their names; PropertiesError."""
+    return {name: value for _, name, value in _lines(text, file)}
+
+
 def setting(text: str) -> tuple[str, str]:
     """A name and its value from `name=value`, as `--set` takes it; ConfigError."""
     name, equals, value = (part.strip() for part in text.partition("="))

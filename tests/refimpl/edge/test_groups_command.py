@@ -1,15 +1,15 @@
 """`highwater groups` of our own broker."""
 
-import json
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from refimpl.edge import BlockingCluster
 from refimpl.edge.commands.groups import groups_
+from tests.refimpl.edge.asking import refused, rows, told
 from tests.refimpl.edge.patience import PATIENCE_S
 
 ck: Any = import_module("confluent_kafka")
@@ -32,16 +32,10 @@ def bootstrap() -> Iterator[str]:
         yield cluster.bootstrap
 
 
-def ask(bootstrap: str, *arguments: str) -> Result:
-    return CliRunner().invoke(groups_, ["--bootstrap-server", bootstrap, *arguments])
-
-
-def test_committed_offsets_and_what_is_left_to_read(bootstrap: str) -> None:
-    answer = ask(bootstrap, "--describe", "--group", "g", "--json")
-    assert answer.exit_code == 0, answer.output
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+def test_committed_offsets_and_what_is_left_to_read(bootstrap: str, tmp_path: Path) -> None:
+    found = rows(groups_, bootstrap, tmp_path / "j", "--describe", "--group", "g")
     nobody = {"consumer_id": None, "host": None, "client_id": None}
-    assert rows == [
+    assert found == [
         {
             **{"group": "g", "topic": "orders", "partition": partition},
             **{"current_offset": offset, "log_end_offset": end, "lag": end - offset, **nobody},
@@ -51,7 +45,7 @@ def test_committed_offsets_and_what_is_left_to_read(bootstrap: str) -> None:
 
 
 def test_a_table_has_kafkas_columns_and_dashes(bootstrap: str) -> None:
-    lines = ask(bootstrap, "--describe").stdout.splitlines()
+    lines = told(groups_, bootstrap, "--describe", "--group", "g").splitlines()
     assert lines[0].split() == [
         *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
         *("CONSUMER-ID", "HOST", "CLIENT-ID"),
@@ -60,32 +54,100 @@ def test_a_table_has_kafkas_columns_and_dashes(bootstrap: str) -> None:
 
 
 def test_all_groups_are_listed_with_their_states(bootstrap: str) -> None:
-    assert ask(bootstrap, "--list").stdout.splitlines()[1].split() == ["g", "classic", "empty"]
+    listed = told(groups_, bootstrap, "--list").splitlines()
+    assert ["g", "Classic", "Empty"] in [line.split() for line in listed]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_and_states_of_both_protocols(
+    bootstrap: str, tmp_path: Path, protocol: str
+) -> None:
+    conf = {"bootstrap.servers": bootstrap, "group.id": protocol, "group.protocol": protocol}
+    member = ck.Consumer({**conf, "client.id": "one"})
+    member.subscribe(["orders"])
+    while len(member.assignment()) != 2:
+        member.poll(0.1)
+    of_group = ("--describe", "--group", protocol)
+    (found,) = rows(groups_, bootstrap, tmp_path / "j", *of_group, "--members")
+    assert (found["client_id"], found["partitions"]) == ("one", 2)
+    (state,) = rows(groups_, bootstrap, tmp_path / "j", *of_group, "--state")
+    assert state.pop("coordinator").endswith(" (1)")
+    assert state.pop("assignment_strategy") in ("range", "uniform")
+    assert state == {"group": protocol, "state": "Stable", "members": 1}
+    offsets = rows(groups_, bootstrap, tmp_path / "j", *of_group)
+    assert [one["consumer_id"] for one in offsets] == [found["consumer_id"]] * 2
+    busy = f"group {protocol} is Stable and cannot be"
+    assert f"{busy} deleted" in refused(groups_, bootstrap, "--delete", "--group", protocol)
+    reset = ("--reset-offsets", "--group", protocol, "--topic", "orders", "--to-latest")
+    assert f"{busy} reset" in refused(groups_, bootstrap, *reset, "--execute")
+    member.close()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "offsets"),
+    [
+        (("--to-earliest",), [0, 0]),
+        (("--to-latest",), [5, 0]),
+        (("--to-current",), [3, 0]),
+        (("--to-offset", "4"), [4, 0]),
+        (("--shift-by", "-1"), [2, 0]),
+        (("--shift-by", "100"), [5, 0]),
+        (("--to-datetime", "2001-01-01T00:00:00.000"), [0, 0]),
+        (("--to-datetime", "2501-01-01T00:00:00.000"), [5, 0]),
+        (("--by-duration", "P1D"), [0, 0]),
+        (("--by-duration", "PT0S"), [5, 0]),
+    ],
+)
+def test_offsets_are_reset_only_if_executed(
+    bootstrap: str, tmp_path: Path, scenario: tuple[str, ...], offsets: list[int]
+) -> None:
+    def current() -> list[int]:
+        found = rows(groups_, bootstrap, tmp_path / "j", "--describe", "--group", "moved")
+        return [one["current_offset"] for one in found]
+
+    reset = ("--reset-offsets", "--group", "moved", "--topic", "orders")
+    told(groups_, bootstrap, *reset, "--to-offset", "3", "--execute")
+    dry = rows(groups_, bootstrap, tmp_path / "j", *reset, *scenario)
+    assert [one["new_offset"] for one in dry] == offsets
+    assert current() == [3, 0]
+    told(groups_, bootstrap, *reset, *scenario, "--execute")
+    assert current() == offsets
+
+
+def test_offsets_and_groups_are_deleted(bootstrap: str, tmp_path: Path) -> None:
+    of_group = ("--group", "gone")
+    reset = ("--reset-offsets", *of_group, "--topic", "orders", "--to-earliest")
+    told(groups_, bootstrap, *reset, "--execute")
+    told(groups_, bootstrap, "--delete-offsets", *of_group, "--topic", "orders:1")
+    left = rows(groups_, bootstrap, tmp_path / "j", "--describe", *of_group)
+    assert [one["partition"] for one in left] == [0]
+    told(groups_, bootstrap, "--delete", *of_group)
+    assert "no group gone" in refused(groups_, bootstrap, "--describe", *of_group)
+
+
+RESET = ("--reset-offsets", "--group", "g")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (("--describe", "--group", "nobody"), "no group nobody"),
-        ((), "--list or --describe"),
-        (("--list", "--group", "g"), "--group goes with --describe"),
-        (("--list", "--command-config", "acks"), "'acks' is no KEY=VALUE"),
-        (("--list", "--command-config", "no.such=1"), "no.such"),
+        (("--delete", "--group", "nobody"), "no group nobody"),
+        ((), "--list, --describe"),
+        (("--list", "--group", "g"), "--group does not go with --list"),
+        (("--list", "--state"), "go with --describe"),
+        (("--list", "--to-latest"), "--reset-offsets takes one of"),
+        (("--delete",), "say --group or --all-groups"),
+        ((*RESET, "--to-latest"), "say --topic or --all-topics"),
+        ((*RESET, "--all-topics"), "takes one of --to-earliest"),
+        ((*RESET, "--all-topics", "--to-latest", "--to-earliest"), "takes one of"),
+        ((*RESET, "--topic", "nope", "--to-latest"), "topic nope: UNKNOWN_TOPIC_OR_PARTITION"),
+        ((*RESET, "--topic", "orders:7", "--to-latest"), "expected TOPIC or TOPIC:0,1"),
+        ((*RESET, "--topic", "orders", "--to-datetime", "noon"), "found 'noon'"),
+        ((*RESET, "--topic", "orders", "--by-duration", "1d"), "found '1d'"),
+        (("--list", "--command-property", "acks"), "'acks' is no KEY=VALUE"),
+        (("--list", "--command-property", "no.such=1"), "no.such"),
     ],
 )
 def test_mistakes_are_told(bootstrap: str, arguments: tuple[str, ...], complaint: str) -> None:
-    answer = ask(bootstrap, *arguments)
-    assert (answer.exit_code, complaint in answer.output) == (2, True), answer.output
-
-
-@pytest.mark.parametrize(
-    ("address", "complaint"),
-    [
-        ("127.0.0.1", "'127.0.0.1' is no HOST:PORT"),
-        ("127.0.0.1:65536", "is no HOST:PORT"),
-        ("127.0.0.1:1", "no answer from 127.0.0.1:1 in 0.5 s"),
-    ],
-)
-def test_who_does_not_answer_is_named(address: str, complaint: str) -> None:
-    answer = ask(address, "--list", "--timeout", "0.5")
-    assert (answer.exit_code, complaint in answer.output) == (2, True), answer.output
+    assert complaint in refused(groups_, bootstrap, *arguments)
