@@ -12,7 +12,7 @@ from refimpl.edge import BlockingCluster
 from refimpl.edge.commands.consume import consume
 from refimpl.edge.commands.produce import produce
 from tests.refimpl.edge.asking import alone, refused, told
-from traces.cli import check
+from traces.commands.check import check
 from traces.record.cli import record_scan
 
 
