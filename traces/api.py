@@ -204,8 +204,8 @@ def _named(
     row: Mapping[str, Any], runs: Mapping[int, Run], sound: Mapping[int, Collection[str]]
 ) -> Iterator[dict[str, Any]]:
     run = runs[row["run"]]
-    told = row["check"] in sound[row["run"]] and not row["lacking"]
-    if not told or not (row["found"] or row["events"]):
+    reported = row["check"] in sound[row["run"]] and not row["lacking"]
+    if not reported or not (row["found"] or row["events"]):
         return
     clause, subject = clause_of(row["clause"])
     undecided = dict.fromkeys(UNDECIDED, "undecided")

@@ -71,7 +71,7 @@ def touched(one: Looked, trace: Trace, removal: Removal) -> set[Scope] | None:
     if not lines or any(line["op"] in ("txn_commit", "txn_abort") for line in lines):
         return None
     columns, names = one.run.columns, one.run.names
-    places = set[Scope]()
+    locations = set[Scope]()
     for line in lines:
         mine = columns["process"] == names.processes.number(line["process"])
         rows = mine & (columns["seq"] == line["seq"])
@@ -79,10 +79,10 @@ def touched(one: Looked, trace: Trace, removal: Removal) -> set[Scope] | None:
             return None
         held = np.stack([columns[name][rows] for name in ("topic", "partition", "group")], 1)
         for topic, partition, group in np.unique(held, axis=0).tolist():
-            places |= {("partition", topic, partition), ("group", group, NONE)}
+            locations |= {("partition", topic, partition), ("group", group, NONE)}
             if partition == NONE:
                 return None
-    return places
+    return locations
 
 
 def _names(line: Line) -> tuple[str, ...]:
@@ -99,11 +99,11 @@ def narrow_removals(trace: Trace) -> Iterator[Removal]:
         yield from (Removal(field, p) for p in sorted({line["process"] for line in having}))
 
 
-def lost(before: Looked, after: Looked, check: Check, places: Iterable[Scope]) -> set[Found]:
+def lost(before: Looked, after: Looked, check: Check, locations: Iterable[Scope]) -> set[Found]:
     """Findings elsewhere that are said no more."""
     if check.id in LINKED or check.scope == "producer":
         return set()
-    elsewhere = {one for one in surely_found(before, check) if one.scope not in set(places)}
+    elsewhere = {one for one in surely_found(before, check) if one.scope not in set(locations)}
     if not elsewhere:
         return set()
     if after.verdict(check).verdict == NOT_CHECKED:
@@ -141,15 +141,15 @@ def searched(named: str, trace: Trace, random: Random) -> Iterator[tuple[str, st
         return
     ways = list(narrow_removals(trace))
     for removal in random.sample(ways, min(SOME, len(ways))):
-        places = touched(before, trace, removal)
-        if places is None:
+        locations = touched(before, trace, removal)
+        if locations is None:
             continue
         try:
             after = looked(removal(trace))
         except BadInput:
             continue
         for check in CHECKS.values():
-            if lost(before, after, check, places):
+            if lost(before, after, check, locations):
                 reason = after.verdict(check).reason
                 yield f"{check.id} lost without {removal.what}", f"{named} {removal}: {reason}"
 

@@ -63,11 +63,11 @@ def test_who_else_commits_explains_where_a_group_goes_on(
     tmp_path: Path,
     calls: tuple[Call, ...],
     checks: set[str],
-    told: dict[str, Any],
+    reported: dict[str, Any],
     expected: str,
 ) -> None:
     made = trace(*calls, scan(*WRITTEN, end=6))
-    verdict = said(tmp_path, made, **told)
+    verdict = said(tmp_path, made, **reported)
     assert {id for id, one in verdict.items() if one == "violated"} == (
         checks if expected == "violated" else set()
     )

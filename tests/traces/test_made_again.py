@@ -15,7 +15,7 @@ GROUP = {"group": "g", "generation": 1}
 OLD, NEW = {"topic_ids": {"t": "old"}}, {"topic_ids": {"t": "new"}}
 
 
-def told(life: dict[str, Any], process: str = "admin#0") -> Call:
+def reported(life: dict[str, Any], process: str = "admin#0") -> Call:
     """Somebody asks for the id of the topic."""
     return process, "describe_topics", {"topics": ["t"], **life}
 
@@ -34,7 +34,13 @@ AFTER = [
     scan(*(record(10 + n, n) for n in range(2)), end=2),
 ]
 WHOLE = {
-    "ids that are told before and after": [told(OLD), *BEFORE, told(OLD), told(NEW), *AFTER],
+    "ids that are told before and after": [
+        reported(OLD),
+        *BEFORE,
+        reported(OLD),
+        reported(NEW),
+        *AFTER,
+    ],
     "a deletion that was recorded": [*BEFORE, DELETED, MADE, *AFTER],
     "two deletions": [DELETED, MADE, *BEFORE, DELETED, MADE, *AFTER],
 }
@@ -58,7 +64,12 @@ def _of(calls: list[Call]) -> tuple[Lines, dict[str, Any]]:
 
 
 UNKNOWN = {
-    "nobody asked for the id again before it was deleted": [told(OLD), *BEFORE, told(NEW), *AFTER],
+    "nobody asked for the id again before it was deleted": [
+        reported(OLD),
+        *BEFORE,
+        reported(NEW),
+        *AFTER,
+    ],
 }
 
 

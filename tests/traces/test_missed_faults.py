@@ -15,7 +15,7 @@ from traces.verdicts.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED, Verdi
 RANDOM = sorted((Path(__file__).parent / "data" / "random").glob("*.edn"))
 
 
-def told(folder: Path, lines: Lines, meta: dict[str, Any]) -> dict[str, Verdict]:
+def reported(folder: Path, lines: Lines, meta: dict[str, Any]) -> dict[str, Verdict]:
     """The verdicts on a trace, whose witnesses the second checker confirms."""
     one = judged_lines(folder, lines, meta)
     assert disagreements(one, from_lines(lines, meta)) == []
@@ -63,7 +63,7 @@ def test_only_consistent_random_takes_an_empty_key_for_none(
     partitioner: str, verdict: str, tmp_path: Path
 ) -> None:
     """As 30 records of each showed that librdkafka 2.16 sent to six partitions."""
-    found = told(tmp_path, *spread(partitioner))["P6"]
+    found = reported(tmp_path, *spread(partitioner))["P6"]
     assert (found.verdict, found.count) == (verdict, 5 if verdict == VIOLATED else 0)
 
 
@@ -117,20 +117,20 @@ RESUMED: dict[str, tuple[list[Call], str]] = {
 @pytest.mark.parametrize("how", RESUMED)
 def test_a_new_owner_does_not_begin_below_the_commit(how: str, tmp_path: Path) -> None:
     between, verdict = RESUMED[how]
-    found = told(tmp_path, *handed_over(*between))
+    found = reported(tmp_path, *handed_over(*between))
     assert found["G10"].verdict == verdict, found["G10"].reason
     assert found["G9"].verdict == ALLOWED
 
 
 def test_what_a_crash_lets_a_group_be_given_again_lies_at_its_commit(tmp_path: Path) -> None:
-    assert told(tmp_path, *handed_over(asked(4), to=4))["G10"].verdict == HOLDS
+    assert reported(tmp_path, *handed_over(asked(4), to=4))["G10"].verdict == HOLDS
 
 
 def test_a_group_that_may_have_been_made_again_is_not_accused(tmp_path: Path) -> None:
     lines, meta = handed_over(to=0)
-    told_later = [line for line in lines["c1#0"] if line["op"] == "assigned"]
-    told_later[0]["generation"] = 0
-    assert told(tmp_path, lines, meta)["G10"].verdict == NOT_CHECKED
+    reported_later = [line for line in lines["c1#0"] if line["op"] == "assigned"]
+    reported_later[0]["generation"] = 0
+    assert reported(tmp_path, lines, meta)["G10"].verdict == NOT_CHECKED
 
 
 def habit(order: str, *calls: Call) -> tuple[Lines, dict[str, Any]]:
@@ -156,15 +156,15 @@ POLLED, PROCESSED, COMMITTED = FIRST[1], FIRST[2], FIRST[3]
 def test_a_commit_before_processing_is_told_before_anybody_crashes(
     order: str, calls: list[Call], verdict: str, count: int, tmp_path: Path
 ) -> None:
-    found = told(tmp_path, *habit(order, *calls))["G13"]
+    found = reported(tmp_path, *habit(order, *calls))["G13"]
     assert (found.verdict, found.count) == (verdict, count), found.reason
 
 
 def test_g9_leaves_exactly_once_to_t9_and_t10(tmp_path: Path) -> None:
     """What an aborted transaction had consumed is given again, by the thousand."""
     twice = [POLLED, POLLED]
-    assert told(tmp_path, *habit("none", *twice))["G9"].verdict == ALLOWED
-    found = told(tmp_path, *habit("transaction", *twice))["G9"]
+    assert reported(tmp_path, *habit("none", *twice))["G9"].verdict == ALLOWED
+    found = reported(tmp_path, *habit("transaction", *twice))["G9"]
     assert (found.verdict, found.count) == (NOT_CHECKED, 0)
 
 
@@ -189,7 +189,7 @@ STANDING: dict[str, tuple[list[Call], str]] = {
 def test_a_reader_that_stands_still_below_the_end_is_told(how: str, tmp_path: Path) -> None:
     calls, verdict = STANDING[how]
     start: Call = ("c0#0", "assign", {"partitions": ["t:0"], "offsets": {"t:0": 0}})
-    found = told(tmp_path, *trace(*SENT, start, *calls, scan(*RECORDS, end=6)))["C8"]
+    found = reported(tmp_path, *trace(*SENT, start, *calls, scan(*RECORDS, end=6)))["C8"]
     assert found.verdict == verdict, found.reason
 
 
@@ -204,7 +204,7 @@ def test_a_reader_has_not_skipped_what_the_log_had_lost(policy: str, tmp_path: P
     last = scan(record(1, 0), record(3, 2), end=3)
     lines, meta = trace(*calls, first, start, ("c0#0", "poll", passing), last)
     meta["topics"]["t"] |= {"cleanup_policy": policy, "delete_retention_ms": 1000}
-    found = told(tmp_path, lines, meta)
+    found = reported(tmp_path, lines, meta)
     assert {id: found[id].verdict for id in ("L3", "L4", "C1")} == {
         "L3": VIOLATED,
         "L4": VIOLATED,

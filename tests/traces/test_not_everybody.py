@@ -74,10 +74,10 @@ def test_a_record_that_nobody_sent_may_be_one_of_somebody_who_was_not_recorded(
 def _event(line: dict[str, Any], of: dict[str, Any]) -> dict[str, Any]:
     names = ("process", "seq", "op", "outcome", "group", "invoked_ns", "returned_ns")
     about = {name: line.get(name) for name in names}
-    return about | {"partition": f"{of['topic']}:{of['partition']}", **_place(of)}
+    return about | {"partition": f"{of['topic']}:{of['partition']}", **_location(of)}
 
 
-def _place(of: dict[str, Any]) -> dict[str, Any]:
+def _location(of: dict[str, Any]) -> dict[str, Any]:
     return {"offset": of.get("offset"), "id": of.get("id")}
 
 

@@ -15,7 +15,7 @@ from tests.traces.needs import Looked, looked
 from tests.traces.small import Call, Lines, record, trace
 from traces.checks.catalogue import CHECKS
 from traces.ingest.ingesting import ingest
-from traces.ingest.places import Places
+from traces.ingest.locations import Locations
 from traces.ingest.run import read_trace
 from traces.model.lacking import PARTITION, Lacking
 from traces.verdicts.verdict import NOT_CHECKED, VIOLATED, Verdict
@@ -23,7 +23,7 @@ from traces.verdicts.verdict import NOT_CHECKED, VIOLATED, Verdict
 FEW = 2  # traces of the search in `make test`
 
 
-def told(folder: Path, lines: Lines, meta: dict[str, Any]) -> dict[str, Verdict]:
+def reported(folder: Path, lines: Lines, meta: dict[str, Any]) -> dict[str, Verdict]:
     return {verdict.check: verdict for verdict in judged_lines(folder, lines, meta).verdicts}
 
 
@@ -42,10 +42,14 @@ def two_partitions(*more: Call, lost: bool = True) -> tuple[Lines, dict[str, Any
         *more,
     ]
     for partition, records in ((0, of(0, 1, 2, 3)), (1, of(1, 11, 12, 13))):
-        place = f"t:{partition}"
-        about = {"partitions": [place], "offsets": {place: 3}, "isolation": "read_uncommitted"}
+        location = f"t:{partition}"
+        about = {
+            "partitions": [location],
+            "offsets": {location: 3},
+            "isolation": "read_uncommitted",
+        }
         kept = [one for one in records if not (lost and one["id"] == 2)]
-        calls.append(("scan#0", "list_offsets", {"query": "earliest", "offsets": {place: 0}}))
+        calls.append(("scan#0", "list_offsets", {"query": "earliest", "offsets": {location: 0}}))
         calls.append(("scan#0", "scan", about | {"records": kept}))
     lines, meta = trace(*calls)
     meta["topics"]["t"]["partitions"] = 2
@@ -96,9 +100,9 @@ def test_what_one_partition_lacks_takes_nothing_from_another(
     change: Callable[[Lines, dict[str, Any]], None], tmp_path: Path
 ) -> None:
     lines, meta = two_partitions()
-    before = told(tmp_path / "before", lines, meta)
+    before = reported(tmp_path / "before", lines, meta)
     change(lines, meta)
-    after = told(tmp_path / "after", lines, meta)
+    after = reported(tmp_path / "after", lines, meta)
     for id in ("L3", "L4"):
         assert (before[id].verdict, before[id].count) == (VIOLATED, 1)
         assert (after[id].verdict, after[id].count) == (VIOLATED, 1), after[id].reason
@@ -113,7 +117,7 @@ def test_nothing_is_lost_where_it_may_be_untold(
 ) -> None:
     lines, meta = two_partitions(lost=False)
     change(lines, meta)
-    found = told(tmp_path, lines, meta)
+    found = reported(tmp_path, lines, meta)
     assert {found[id].verdict for id in ("L3", "L4")} == {NOT_CHECKED}
 
 
@@ -125,7 +129,7 @@ def test_times_that_other_partitions_lack_hide_no_wrong_answer(tmp_path: Path) -
     lines, meta = two_partitions(asked_by_time(2), lost=False)
     for send in in_partition_1(lines, "send"):
         send["records"][0].pop("timestamp")
-    found = told(tmp_path, lines, meta)["L16"]
+    found = reported(tmp_path, lines, meta)["L16"]
     assert (found.verdict, found.count) == (VIOLATED, 1), found.reason
 
 
@@ -135,13 +139,13 @@ def test_lines_without_times_need_no_clock(tmp_path: Path) -> None:
     for mine in lines.values():
         for line in mine:
             line["clock"] = "a clock"
-    before = told(tmp_path / "before", lines, meta)
+    before = reported(tmp_path / "before", lines, meta)
     dumped = {"process": "broker-1", "op": "dump", "outcome": "ok", "replica": 1}
-    told_of = {"offsets": {"t:0": 3}, "high_watermark": {"t:0": 3}, "log_start": {"t:0": 0}}
-    lines["broker-1"] = [dumped | {"seq": 0} | told_of]
+    reported_of = {"offsets": {"t:0": 3}, "high_watermark": {"t:0": 3}, "log_start": {"t:0": 0}}
+    lines["broker-1"] = [dumped | {"seq": 0} | reported_of]
     lines["broker-1"].append({"process": "broker-1", "seq": 1, "op": "close", "outcome": "ok"})
     meta["processes"] = list(lines)
-    after = told(tmp_path / "after", lines, meta)
+    after = reported(tmp_path / "after", lines, meta)
     held = {id for id, one in before.items() if one.verdict != NOT_CHECKED}
     assert {id: after[id].verdict for id in held} == {id: before[id].verdict for id in held}
     assert {"L9", "L10", "L15"} <= held
@@ -150,11 +154,11 @@ def test_lines_without_times_need_no_clock(tmp_path: Path) -> None:
 def losses(before: Looked, after: Looked) -> set[str]:
     """The checks that say nothing more of partition 0."""
     names = before.run.names.topics
-    place = {("partition", names.number("t"), 1)}
-    return {c.id for c in CHECKS.values() if scope_search.lost(before, after, c, place)}
+    location = {("partition", names.number("t"), 1)}
+    return {c.id for c in CHECKS.values() if scope_search.lost(before, after, c, location)}
 
 
-def nowhere_in_particular(self: Places, missing: Iterable[str]) -> Lacking:
+def nowhere_in_particular(self: Locations, missing: Iterable[str]) -> Lacking:
     """As if every need were missing everywhere."""
     return Lacking.of(missing, {PARTITION: {}})
 
@@ -166,7 +170,7 @@ def test_the_search_finds_evidence_that_is_counted_for_the_whole_run(
     before = looked((lines, meta))
     nameless_read(lines, meta)
     assert losses(before, looked((lines, meta))) == set()
-    monkeypatch.setattr(Places, "lacking", nowhere_in_particular)
+    monkeypatch.setattr(Locations, "lacking", nowhere_in_particular)
     assert losses(before, looked((lines, meta))) == {"L3", "L4"}
 
 

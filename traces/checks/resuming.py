@@ -85,7 +85,7 @@ def _clauses(p: Partition, pairs: Ints, commits: Ints) -> Ints:
     base, read = pairs[:, 0], pairs[:, 1]
     anew = parted(p, base, read, Apart.BEGUN) | altered(p, base, read)
     anew |= forgot(p, base, read, group)
-    unsure |= anew & ~np.array([_was_told(p, int(one)) for one in read], bool)
+    unsure |= anew & ~np.array([_was_reported(p, int(one)) for one in read], bool)
     unknown = clause(Clause.UNKNOWN, group)
     return np.where(unsure & (clauses == 0), unknown, clauses)
 
@@ -105,10 +105,10 @@ def _unsure(p: Partition, last: int, read: int, commits: Ints) -> bool:
     again = p.generation[move] != NONE and p.generation[move] < p.generation[last]
     stayed = p.process[last] == p.process[read] or _there(p, last, int(p.inv[move]))
     at_start = p.offset[read] <= p.log_start or p.offset[read] == p.offset[p.given].min()
-    return bool(again) or (not _was_told(p, read) and not stayed and bool(at_start))
+    return bool(again) or (not _was_reported(p, read) and not stayed and bool(at_start))
 
 
-def _was_told(p: Partition, read: int) -> bool:
+def _was_reported(p: Partition, read: int) -> bool:
     """Whether the coordinator told the member of the read what the group had committed."""
     return _own(p, p.called(Op.COMMITTED) & p.ok, read) > _own(p, p.called(Op.ASSIGNED), read)
 

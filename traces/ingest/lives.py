@@ -40,7 +40,7 @@ class TopicLives:
         return TopicLives(newest, self.spans[np.isin(self.spans[:, 0], list(newest))])
 
 
-def ids_told(digest: IntColumns) -> Ints:
+def ids_reported(digest: IntColumns) -> Ints:
     """Topics, each with one of the ids that rows tell."""
     pairs = np.stack([digest["topic"], digest["topic_id"]], axis=1)
     return np.unique(pairs[(pairs != NONE).all(axis=1)], axis=0)
@@ -48,13 +48,13 @@ def ids_told(digest: IntColumns) -> Ints:
 
 def made_again(digest: IntColumns) -> set[int]:
     """Topics of which rows tell several ids, or of which a deletion was recorded and none."""
-    topics, lives = np.unique(ids_told(digest)[:, 0], return_counts=True)
+    topics, lives = np.unique(ids_reported(digest)[:, 0], return_counts=True)
     deleted = digest["topic"][calls(digest, Op.DELETE_TOPICS) & (digest["outcome"] == Outcome.OK)]
     nameless = np.setdiff1d(deleted[deleted != NONE], topics)
     return {*topics[lives > 1].tolist(), *nameless.tolist()}
 
 
-def told_in(columns: IntColumns, topics: Iterable[int]) -> Ints:
+def reported_in(columns: IntColumns, topics: Iterable[int]) -> Ints:
     """What rows tell of the lives of these topics: topic, id, clock, call and return of each.
 
     A deletion tells no id, and ends a life. What nobody answered tells an id and no time of it.
@@ -64,17 +64,17 @@ def told_in(columns: IntColumns, topics: Iterable[int]) -> Ints:
     known = (columns["topic_id"] != NONE) | deleted
     rows = np.flatnonzero(np.isin(columns["topic"], list(topics)) & known)
     names = ("topic", "topic_id", "clock", "inv", "ret")
-    told = np.stack([columns[name][rows].astype(np.int64) for name in names], axis=1)
-    told[columns["outcome"][rows] != Outcome.OK, 4] = NONE
-    return told
+    reported = np.stack([columns[name][rows].astype(np.int64) for name in names], axis=1)
+    reported[columns["outcome"][rows] != Outcome.OK, 4] = NONE
+    return reported
 
 
-def lives_of(told: Ints, names: Names) -> TopicLives:
+def lives_of(reported: Ints, names: Names) -> TopicLives:
     """The lives that these rows tell of; of a topic without ids its deletions count them."""
     out: list[Ints] = []
     newest: dict[int, int] = {}
-    for topic in np.unique(told[:, 0]).tolist():
-        mine = told[told[:, 0] == topic]
+    for topic in np.unique(reported[:, 0]).tolist():
+        mine = reported[reported[:, 0] == topic]
         ids = mine[mine[:, 1] != NONE]
         spans = _by_ids(ids) if len(ids) else _by_deletions(mine, names)
         newest[topic] = int(spans[-1, 1])
@@ -85,29 +85,29 @@ def lives_of(told: Ints, names: Names) -> TopicLives:
     return TopicLives(newest, np.concatenate([np.empty((0, len(_SPAN)), np.int64), *out]))
 
 
-def _by_ids(told: Ints) -> Ints:
+def _by_ids(reported: Ints) -> Ints:
     """A life lasts, by each clock, from the first return of a call that tells it to the last call.
 
     They are in the order of their last calls.
     """
-    told = told[order_by(told[:, 1], told[:, 2])]
-    starts = np.flatnonzero(firsts(told[:, 1], told[:, 2]))
-    timed = (told[:, 3] != NONE) & (told[:, 4] != NONE)
-    low = np.minimum.reduceat(np.where(timed, told[:, 4], NEVER), starts)
-    high = np.maximum.reduceat(np.where(timed, told[:, 3], NONE), starts)
-    last = np.maximum.reduceat(told[:, 3], starts)
-    spans = np.stack([*told[starts, :3].T, low, high], axis=1)
+    reported = reported[order_by(reported[:, 1], reported[:, 2])]
+    starts = np.flatnonzero(firsts(reported[:, 1], reported[:, 2]))
+    timed = (reported[:, 3] != NONE) & (reported[:, 4] != NONE)
+    low = np.minimum.reduceat(np.where(timed, reported[:, 4], NEVER), starts)
+    high = np.maximum.reduceat(np.where(timed, reported[:, 3], NONE), starts)
+    last = np.maximum.reduceat(reported[:, 3], starts)
+    spans = np.stack([*reported[starts, :3].T, low, high], axis=1)
     return spans[np.lexsort((spans[:, 1], last))]
 
 
-def _by_deletions(told: Ints, names: Names) -> Ints:
+def _by_deletions(reported: Ints, names: Names) -> Ints:
     """A life lasts from the return of a deletion to the call of the next one."""
-    told = told[np.argsort(told[:, 3], kind="stable")]
-    topic, clock = int(told[0, 0]), int(told[0, 2])
-    size = len(told) + 1
+    reported = reported[np.argsort(reported[:, 3], kind="stable")]
+    topic, clock = int(reported[0, 0]), int(reported[0, 2])
+    size = len(reported) + 1
     name = names.topics.name(topic)
     number = [names.topic_ids.number(f"{name}, made for the {n + 1}. time") for n in range(size)]
-    low, high = np.r_[NONE, told[:, 4]], np.r_[told[:, 3], NEVER]
+    low, high = np.r_[NONE, reported[:, 4]], np.r_[reported[:, 3], NEVER]
     return np.stack([np.full(size, topic), number, np.full(size, clock), low, high], axis=1)
 
 

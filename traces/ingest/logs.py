@@ -11,7 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from traces.ingest.evidence import Evidence
-from traces.ingest.places import Places
+from traces.ingest.locations import Locations
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
 from traces.model.columns import Bools, IntColumns, calls
@@ -151,11 +151,11 @@ def absences_of_logs(columns: IntColumns, context: Context) -> Iterator[tuple[st
 
 
 def look_for_dumps(
-    evidence: Evidence, places: Places, names: Names, meta: Meta, files: Iterable[ProcessFile]
+    evidence: Evidence, locations: Locations, names: Names, meta: Meta, files: Iterable[ProcessFile]
 ) -> None:
     """Whether each dumped log tells where it starts, where it ends, and what is committed."""
-    columns = places.digest
-    _look_for_silence(evidence, places, names, meta)
+    columns = locations.digest
+    _look_for_silence(evidence, locations, names, meta)
     held = _parts(columns, *DUMPS)
     for need, op, words in (
         ("dumps.end", Op.DUMP_END, "where it ends"),
@@ -168,7 +168,7 @@ def look_for_dumps(
             log = f"{names.topics.name(topic)}:{partition} of {names.processes.name(process)}"
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             evidence.missing[need] = f"the dump of {log}{more} does not tell {words}"
-            places.put(need, PARTITION, {(part[2], part[3]) for part in lacking})
+            locations.put(need, PARTITION, {(part[2], part[3]) for part in lacking})
     named = {*meta.producers, *meta.consumers}
     broken = [f.name for f in files if (f.cut or f.gaps) and not {f.name, stem(f.name)} & named]
     gone = [n for n in meta.processes or () if not {n, stem(n)} & named]
@@ -179,9 +179,9 @@ def look_for_dumps(
         evidence.missing["dumps"] = f"the file of {', '.join(sorted(broken))} is not whole"
 
 
-def _look_for_silence(evidence: Evidence, places: Places, names: Names, meta: Meta) -> None:
+def _look_for_silence(evidence: Evidence, locations: Locations, names: Names, meta: Meta) -> None:
     """Whether some clients tell what brokers report and others, which poll as well, do not."""
-    columns = places.digest
+    columns = locations.digest
     polling = _processes(columns, Op.POLL, *ANSWERS.values())
     for need, op, words in (
         ("marks", Op.MARK, "no high watermark"),
@@ -190,24 +190,24 @@ def _look_for_silence(evidence: Evidence, places: Places, names: Names, meta: Me
         telling = _processes(columns, op)
         if polling and not telling:
             evidence.missing[f"{need}.any"] = f"the polls tell {words}"
-        _look_among(evidence, places, need, telling, polling - telling, names, words)
+        _look_among(evidence, locations, need, telling, polling - telling, names, words)
     given = _parts(columns, Op.POLL)
     telling = {part[0] for part in given if part[1] != NONE}
     silent = {part[0] for part in given} - telling
-    where = (evidence, places, "replicas", telling, silent, names)
+    where = (evidence, locations, "replicas", telling, silent, names)
     _look_among(*where, "not which replica answered")
     parts = _parts(columns, Op.LOG_START)
     telling = {part[0] for part in parts if part[1] != NONE}
     racks = {meta.consumer(names.processes.name(part[0])).rack for part in parts}
     if racks != {""}:  # leaders need not be told: there is one in an epoch
         silent = {part[0] for part in parts} - telling
-        where = (evidence, places, "answering", telling, silent, names)
+        where = (evidence, locations, "answering", telling, silent, names)
         _look_among(*where, "not which replica answered")
 
 
 def _look_among(
     evidence: Evidence,
-    places: Places,
+    locations: Locations,
     need: str,
     telling: set[int],
     silent: set[int],
@@ -215,19 +215,19 @@ def _look_among(
     words: str,
 ) -> None:
     if telling and silent:
-        if (keys := places.partitions_of_processes(silent)) is not None:
-            places.put(need, PARTITION, keys)
+        if (keys := locations.partitions_of_processes(silent)) is not None:
+            locations.put(need, PARTITION, keys)
         shown = ", ".join(names.processes.name(number) for number in sorted(silent)[:4])
         evidence.missing[need] = f"the polls of {shown} tell {words}"
 
 
-def look_for_whole_logs(evidence: Evidence, places: Places, names: Names, meta: Meta) -> None:
+def look_for_whole_logs(evidence: Evidence, locations: Locations, names: Names, meta: Meta) -> None:
     """Whether every partition was read to its end: by final scans, or by the dump of a replica.
 
     Also whether all that was sent to a compacted topic, or read of one, is here: what is not known
     may have replaced what is gone, or lie above it.
     """
-    columns = places.digest
+    columns = locations.digest
     configured = (
         (names.topics.number(name), partition)
         for name, topic in meta.topics.items()
@@ -254,10 +254,10 @@ def look_for_whole_logs(evidence: Evidence, places: Places, names: Names, meta: 
     ]
     compacted = [topic for topic, policy in named if "compact" in (policy or "")]
     for need in ("compacted.read", "compacted.whole"):
-        places.put(need, PARTITION, places.partitions_of_topics(compacted))
-    told = [topic for topic, policy in named if policy is not None]
-    unclear = np.setdiff1d(columns["topic"], [*told, NONE]).tolist()
-    places.put("policy", PARTITION, places.partitions_of_topics(unclear))
+        locations.put(need, PARTITION, locations.partitions_of_topics(compacted))
+    reported = [topic for topic, policy in named if policy is not None]
+    unclear = np.setdiff1d(columns["topic"], [*reported, NONE]).tolist()
+    locations.put("policy", PARTITION, locations.partitions_of_topics(unclear))
 
 
 def _processes(columns: IntColumns, *ops: Op) -> set[int]:

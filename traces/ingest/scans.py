@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from traces.ingest.evidence import Evidence
-from traces.ingest.places import Places
+from traces.ingest.locations import Locations
 from traces.model.columns import Bools, IntColumns, firsts
 from traces.model.lacking import GROUP, PARTITION, SCANNED, Key
 from traces.model.meta import Meta, ShareGroup
@@ -23,9 +23,9 @@ def partitions_of(topic: int, columns: IntColumns, meta: Meta, names: Names) -> 
     return range(count)
 
 
-def look_for_sizes(evidence: Evidence, places: Places, meta: Meta, names: Names) -> None:
+def look_for_sizes(evidence: Evidence, locations: Locations, meta: Meta, names: Names) -> None:
     """Find out whether it is known how many partitions there are, and how often to deliver."""
-    columns = places.digest
+    columns = locations.digest
     subscribed = set(columns["topic"][columns["op"] == Op.SUBSCRIBE].tolist()) - {NONE}
     unknown = [
         name
@@ -37,7 +37,7 @@ def look_for_sizes(evidence: Evidence, places: Places, meta: Meta, names: Names)
             f"meta.json does not tell the partitions of {', '.join(unknown[:4])}"
         )
         numbers = [names.topics.number(name) for name in unknown]
-        places.put("topics.partitions", GROUP, places.groups_of_topics(numbers))
+        locations.put("topics.partitions", GROUP, locations.groups_of_topics(numbers))
     sharing = set(columns["group"][columns["op"] == Op.ACQUIRE].tolist()) - {NONE}
     groups = map(names.groups.name, sorted(sharing))
     unlimited = [g for g in groups if meta.share_groups.get(g, ShareGroup()).delivery_limit is None]
@@ -48,13 +48,13 @@ def look_for_sizes(evidence: Evidence, places: Places, meta: Meta, names: Names)
 
 
 def look_for_scans(
-    evidence: Evidence, places: Places, meta: Meta, names: Names, unfinished: Sequence[str]
+    evidence: Evidence, locations: Locations, meta: Meta, names: Names, unfinished: Sequence[str]
 ) -> None:
     """Find out whether the final scan that `complete` promises is there, for every partition.
 
     Whatever meta.json says, a run is not over as long as somebody may still write.
     """
-    columns = places.digest
+    columns = locations.digest
     ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
     scanned = _distinct(columns, ends)
     topics = {names.topics.number(name) for name in meta.topics}
@@ -74,28 +74,28 @@ def look_for_scans(
         evidence.missing["scan"] = f"there is no final scan of {_few(unread)}"
         evidence.missing["complete"] = evidence.missing["scan"]
         for need in ("scan", "complete"):
-            places.put(need, PARTITION, places.placed - scanned)
+            locations.put(need, PARTITION, locations.located - scanned)
     if meta.complete and not unfinished and (early := _early(columns)):
         named = _named(early, names)
         evidence.missing["final"] = f"records were sent after the final scan of {_few(named)}"
-        places.put("final", PARTITION, early)
-    unsure = places.union(SCANNED, evidence.missing)
+        locations.put("final", PARTITION, early)
+    unsure = locations.union(SCANNED, evidence.missing)
     hollow = _hollow(columns) if unsure is None else _hollow(columns) & unsure
     if hollow:
         evidence.missing["emptied"] = (
             f"no scan that found {_few(_named(hollow, names))} empty is known to be final"
         )
-        places.put("emptied", PARTITION, hollow)
+        locations.put("emptied", PARTITION, hollow)
     if endless := _endless(columns):
         named = _named(endless, names)
         evidence.missing["scan_end"] = f"no scan tells where it ended of {_few(named)}"
-        places.put("scan_end", PARTITION, endless)
+        locations.put("scan_end", PARTITION, endless)
     if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
         reasons = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
         evidence.missing |= {need: why for need, why in reasons.items() if why}
         for need in reasons:
-            if (keys := places.of(need.removeprefix("numbered."))) is not None:
-                places.put(need, PARTITION, keys)
+            if (keys := locations.of(need.removeprefix("numbered."))) is not None:
+                locations.put(need, PARTITION, keys)
 
 
 def _named(partitions: Iterable[Key], names: Names) -> list[str]:

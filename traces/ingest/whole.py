@@ -24,16 +24,16 @@ from traces.ingest.lives import (
     lives_of,
     look_for_lives,
     made_again,
+    reported_in,
     tell_lives_apart,
-    told_in,
     vague,
 )
+from traces.ingest.locations import Locations, locate_what_follows, several_clocks
 from traces.ingest.logs import (
     look_for_dumps,
     look_for_whole_logs,
 )
 from traces.ingest.memberships import lives
-from traces.ingest.places import Places, place_what_follows, several_clocks
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
 from traces.ingest.senders import look_for_senders, senders_of
@@ -179,7 +179,7 @@ class Whole:
             return sends
         files = Evidence()
         files.look_for_files(self.meta, self.files, self._done())
-        nameless = [place for summary in self.pieces for place in nameless_sends(summary)]
+        nameless = [location for summary in self.pieces for location in nameless_sends(summary)]
         if files.reasons(SENDERS):
             return sends[:0]
         anybody = [topic for topic, who in self.senders.items() if who == Senders.ANYBODY]
@@ -193,8 +193,8 @@ class Whole:
         if not remade:
             return
         pieces = [piece for piece in self.pieces if not remade.isdisjoint(piece.digest["topic"])]
-        told = list(self.map(partial(lives_told, self.store, remade), pieces))
-        lives = lives_of(np.concatenate([np.empty((0, 5), np.int64), *told]), self.names)
+        reported = list(self.map(partial(lives_reported, self.store, remade), pieces))
+        lives = lives_of(np.concatenate([np.empty((0, 5), np.int64), *reported]), self.names)
         counts: dict[int, int] = {}
         for found in self.map(partial(vague_in, self.store, lives), pieces):
             counts = {t: counts.get(t, 0) + found.get(t, 0) for t in counts.keys() | found.keys()}
@@ -226,45 +226,47 @@ class Whole:
         for summary, (counts, _) in copied:
             self.evidence.add(counts, marks[summary.process])
         evidence, names, meta = self.evidence, self.names, self.meta
-        places = self._places(marks, {summary.piece: absent for summary, (_, absent) in copied})
+        locations = self._locations(
+            marks, {summary.piece: absent for summary, (_, absent) in copied}
+        )
         evidence.settle()
         evidence.look_for_files(meta, self.files, self._done())
         if self.unproved:
             evidence.ask_for_proof(unended=self.unended)
         if meta.transaction_ends == "some":
             evidence.doubt_ends()
-        look_for_dumps(evidence, places, names, meta, self.files)
-        clocks = several_clocks(places)
+        look_for_dumps(evidence, locations, names, meta, self.files)
+        clocks = several_clocks(locations)
         if any(clocks.values()):
             evidence.missing["one_clock"] = "times of several clocks do not compare"
         for scope, keys in clocks.items():
-            places.put("one_clock", scope, keys)
+            locations.put("one_clock", scope, keys)
         unfinished = [file.name for file in self.files if file.unfinished]
-        look_for_scans(evidence, places, meta, names, unfinished)
+        look_for_scans(evidence, locations, meta, names, unfinished)
         look_for_senders(evidence, meta, names, self.digest, self.senders)
-        look_for_whole_logs(evidence, places, names, meta)
-        look_for_sizes(evidence, places, meta, names)
-        places.put_same("lives", self.remade)
+        look_for_whole_logs(evidence, locations, names, meta)
+        look_for_sizes(evidence, locations, meta, names)
+        locations.put_same("lives", self.remade)
         unproved = None if meta.transaction_ends == "some" else self.unproved_in
-        place_what_follows(evidence, places, unproved)
-        evidence.lacking = places.lacking(evidence.missing)
+        locate_what_follows(evidence, locations, unproved)
+        evidence.lacking = locations.lacking(evidence.missing)
 
-    def _places(
+    def _locations(
         self, marks: Mapping[str, Collection[str]], copied: Mapping[Piece, Absent]
-    ) -> Places:
+    ) -> Locations:
         """Where the fields are absent that were counted."""
-        places, start = Places(self.digest, self._groups_of), 0
+        locations, start = Locations(self.digest, self._groups_of), 0
         for summary in self.pieces:
             size = len(summary.digest.get("topic", ()))
             for need, lines in summary.absent.items():
                 if is_asked(need, marks[summary.process]):
-                    places.add(need, start + np.array(lines, np.int64))
+                    locations.add(need, start + np.array(lines, np.int64))
             for need in copied.get(summary.piece, ()):
                 if is_asked(need, marks[summary.process]):
-                    places.add(need, start + _unplaced_sends(summary))
+                    locations.add(need, start + _unlocated_sends(summary))
             start += size
-        places.settle()
-        return places
+        locations.settle()
+        return locations
 
     def _groups_of(self, process: int) -> list[int]:
         group = self.meta.consumer(self.names.processes.name(process)).group
@@ -318,10 +320,10 @@ def patches_of(store: Store, work: tuple[list[Summary], bool]) -> list[tuple[Pie
     return [(summary.piece, patch) for summary, patch in patches(*work, store.load)]
 
 
-def lives_told(store: Store, topics: set[int], summary: Summary) -> Ints:
+def lives_reported(store: Store, topics: set[int], summary: Summary) -> Ints:
     """What a piece tells of the lives of topics."""
     names = ("topic", "topic_id", "clock", "inv", "ret", "op", "outcome")
-    return told_in(store.load(summary, names), topics)
+    return reported_in(store.load(summary, names), topics)
 
 
 def vague_in(store: Store, lives: TopicLives, summary: Summary) -> dict[int, int]:
@@ -372,7 +374,7 @@ def _apart(sends: Ints, nameless: set[Key]) -> Bools:
     return np.array([not may_be(*where) for where in sends[:, :2].tolist()], bool)
 
 
-def _unplaced_sends(summary: Summary) -> Ints:
+def _unlocated_sends(summary: Summary) -> Ints:
     """The lines of a piece's digest of sends whose partition the sender never learnt."""
     names = ("op", "topic", "partition")
     op, topic, partition = (np.array(summary.digest[name], np.int64) for name in names)

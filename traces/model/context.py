@@ -360,16 +360,16 @@ def loss_clause(topic: Topic) -> Clause:
 
 def _before(topic: Topic) -> list[Topic]:
     """All settings that the topic had earlier, each time; what nobody tells was as at the end."""
-    return [evolve(topic, **_told(one.settings)) for one in topic.earlier]
+    return [evolve(topic, **_reported(one.settings)) for one in topic.earlier]
 
 
-def _told(topic: Topic) -> dict[str, Any]:
+def _reported(topic: Topic) -> dict[str, Any]:
     return {f.name: v for f in fields(Topic) if (v := getattr(topic, f.name)) not in (None, ())}
 
 
 def _steady(topic: Topic) -> Topic:
     """The settings that the topic had all the time; one that changed is not known."""
-    changed = {name for one in topic.earlier for name in _told(one.settings)}
+    changed = {name for one in topic.earlier for name in _reported(one.settings)}
     values = {name: {getattr(one, name) for one in (topic, *_before(topic))} for name in changed}
     return evolve(topic, **{name: None for name, of in values.items() if len(of) > 1})
 

@@ -41,12 +41,12 @@ class Lacking:
 
     @classmethod
     def of(
-        cls, missing: Iterable[str], places: Mapping[str, Mapping[str, Iterable[Key]]]
+        cls, missing: Iterable[str], locations: Mapping[str, Mapping[str, Iterable[Key]]]
     ) -> "Lacking":
         """`places` says by scope and need of which keys it is missing; any other is everywhere."""
         missing = frozenset(missing)
-        everywhere = {scope: missing - needs.keys() for scope, needs in places.items()}
-        return cls(everywhere, {scope: _by_key(needs) for scope, needs in places.items()})
+        everywhere = {scope: missing - needs.keys() for scope, needs in locations.items()}
+        return cls(everywhere, {scope: _by_key(needs) for scope, needs in locations.items()})
 
     def at(self, scope: str, key: Key) -> Needs:
         """What is missing of this key, and not of all."""

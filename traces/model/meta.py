@@ -252,13 +252,13 @@ def read_meta(folder: Path) -> Meta:
 
 def _topic(found: "_Object") -> Topic:
     earlier = tuple(
-        Earlier(Topic(**one.some(_TOPIC)), **_told(one.some(_EARLIER)))
+        Earlier(Topic(**one.some(_TOPIC)), **_reported(one.some(_EARLIER)))
         for one in found.listed("earlier")
     )
     return Topic(**found.some(_TOPIC), earlier=earlier)
 
 
-def _told(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _reported(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 

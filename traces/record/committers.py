@@ -116,7 +116,7 @@ def decoded(key: bytes | None, value: bytes | None) -> Commit | None:
     return group, f"{topic}:{partition}", offset
 
 
-def told(group: str, commits: Iterable[Commit]) -> str:
+def reported(group: str, commits: Iterable[Commit]) -> str:
     """One sentence for a person."""
     commits = list(commits)
     shown = ", ".join(

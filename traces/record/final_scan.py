@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from traces.record.aborts import ended, ended_by_others
 from traces.record.cluster import Cluster, describe, library
-from traces.record.committers import TOPIC, commits_of_others, recorded_commits, told
+from traces.record.committers import TOPIC, commits_of_others, recorded_commits, reported
 from traces.record.contents import SCANNER, Contents, contents, opened, process_files, scan_files
 from traces.record.entries import DamagedError
 from traces.record.ids import IdOf
@@ -136,7 +136,7 @@ class FinalScan:
         except Exception as error:  # of a library that is loaded when it is called for; a time-out
             notes.append(f"nobody knows who else commits: {TOPIC} cannot be read: {error}")
             return dict.fromkeys(sorted(known.groups), "some")
-        notes += [told(group, commits) for group, commits in others.items() if commits]
+        notes += [reported(group, commits) for group, commits in others.items() if commits]
         return {group: "some" if commits else "all" for group, commits in others.items()}
 
     def _enders(self, used: Library, notes: list[str]) -> str | None:

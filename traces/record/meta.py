@@ -78,10 +78,10 @@ def _groups(before: Mapping[str, Any], committers: Mapping[str, str]) -> dict[st
     return groups
 
 
-def _settings(before: Mapping[str, Any], told: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _settings(before: Mapping[str, Any], reported: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """The settings that the cluster tells of topics; one that was another before is kept, too."""
     topics: dict[str, Any] = dict(before)
-    for name, settings in told.items():
+    for name, settings in reported.items():
         old: dict[str, Any] = before.get(name) or {}
         other = {n: v for n, v in settings.items() if n in old and n not in FACTS and old[n] != v}
         earlier: list[Any] = list(old.get("earlier") or [])

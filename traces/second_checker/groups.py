@@ -315,11 +315,13 @@ def _not_below(h: History, commit: Row, read: Row, given: Row | None) -> None:
     assert given is not None
     must(commit.op == "commit" and commit.ok and commit.group == read.group, "it is no commit")
     must(before(commit, given), "the commit was not over when the partition was given")
-    told = [r for r in h.rows(read.partition, "committed") if r.process == read.process and r.ok]
-    told = [r for r in told if given.at < r.at < read.at]
-    must(not told or (told[-1].offset or -1) > (read.offset or 0), "it was told to begin there")
+    answers = [r for r in h.rows(read.partition, "committed") if r.process == read.process and r.ok]
+    answers = [r for r in answers if given.at < r.at < read.at]
+    must(
+        not answers or (answers[-1].offset or -1) > (read.offset or 0), "it was told to begin there"
+    )
     gone = may_have_begun(h, commit, read) or forgot(h, commit, read, read.group or "")
-    must(told or not (gone or altered(h, commit, read)), _ANEW)
+    must(answers or not (gone or altered(h, commit, read)), _ANEW)
     for row in h.rows(read.partition, "commit", "txn_offsets"):
         mine = row.group == read.group and row.outcome != "fail" and row.offset is not None
         later = row.process == read.process and row.line["seq"] >= read.line["seq"]

@@ -16,14 +16,14 @@ from traces.second_checker.rows import (
     PartitionName,
     Row,
     TraceLine,
-    lives_told,
+    lives_reported,
     rows_of,
 )
 
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 # What a call tells of the life of a topic: its id (none: it was deleted), a clock, when it was
 # made and when it returned.
-Told = tuple[str | None, str, int | None, int | None]
+Reported = tuple[str | None, str, int | None, int | None]
 UnitKey = tuple[str, int]
 Settings = Mapping[str, Any]
 
@@ -61,7 +61,9 @@ class History:
     lives: dict[tuple[str, Any], list[Row]] = field(
         factory=lambda: defaultdict[tuple[str, Any], list[Row]](list)
     )  # records of topics that were deleted and made again, by topic and id
-    told: dict[str, list[Told]] = field(factory=lambda: defaultdict[str, list[Told]](list))
+    reported: dict[str, list[Reported]] = field(
+        factory=lambda: defaultdict[str, list[Reported]](list)
+    )
     sent_to: set[str] = field(factory=set[str])  # topics that somebody sends to, all of them
     by_process: dict[str, list[tuple[int, TraceLine]]] = field(
         factory=lambda: defaultdict[str, list[tuple[int, TraceLine]]](list)
@@ -74,10 +76,10 @@ class History:
 
     def add(self, line: TraceLine, n: int) -> None:
         """Keep what a line says of the partitions that are looked at."""
-        for topic, life in lives_told(line):
+        for topic, life in lives_reported(line):
             ret = line.get("returned_ns") if line["outcome"] == "ok" else None
             said = (life, line.get("clock", "host"), line.get("invoked_ns"), ret)
-            self.told[topic].append(said)
+            self.reported[topic].append(said)
         if line["op"] == "send":
             self.sent_to |= {record["topic"] for record in line.get("records") or ()}
         trimmed = self._trimmed(line)
@@ -135,7 +137,7 @@ class History:
     def forget_former_lives(self) -> None:
         """Keep of each topic that was made again only the rows about its last life."""
         newest = {
-            topic: life for topic in self.told if (life := self._last_life(topic)) is not None
+            topic: life for topic in self.reported if (life := self._last_life(topic)) is not None
         }
         for index in (self.by_id, self.by_offset):
             for key, rows in index.items():
@@ -150,7 +152,7 @@ class History:
 
     def _last_life(self, topic: str) -> str | None:
         """The life of a topic that was spoken of last, where it had several."""
-        said = self.told[topic]
+        said = self.reported[topic]
         last = {life: max((inv or -1 for id, _, inv, _ in said if id == life)) for life, *_ in said}
         deletions = last.pop(None, None)
         if not last:
@@ -161,7 +163,7 @@ class History:
     def life(self, row: Row) -> str | None:
         """The life of its topic that a row is of: as it tells, or by its time between others."""
         topic = row.partition.rpartition(":")[0] or row.partition
-        said, began, ended = self.told.get(topic, []), row.inv, row.ret
+        said, began, ended = self.reported.get(topic, []), row.inv, row.ret
         if row.life is not None or began is None:
             return row.life
         clock = row.line.get("clock", "host")
@@ -182,7 +184,7 @@ class History:
         within = [life for life, (low, high) in spans.items() if low <= began and ended <= high]
         return within[-1] if within else None
 
-    def _span(self, said: list[Told], life: str, clock: str) -> tuple[float, float]:
+    def _span(self, said: list[Reported], life: str, clock: str) -> tuple[float, float]:
         """From the first return of a call that tells a life to the last such call."""
         mine = [
             (inv, ret)

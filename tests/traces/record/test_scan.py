@@ -293,9 +293,9 @@ def test_the_scan_tells_which_topic_it_has_read(tmp_path: Path, log: Log) -> Non
     ids = record_three(tmp_path)
     log.records, log.end = [stored(n, id) for n, id in enumerate(ids)], 3
     assert scan(tmp_path).exit_code == 0
-    told = [x for x in lines(tmp_path, "scan-ru#0") if x["op"] in ("list_offsets", "scan")]
-    assert told
-    assert all(line["topic_ids"] == {"t": "an-id"} for line in told)
+    reported = [x for x in lines(tmp_path, "scan-ru#0") if x["op"] in ("list_offsets", "scan")]
+    assert reported
+    assert all(line["topic_ids"] == {"t": "an-id"} for line in reported)
 
 
 @pytest.mark.parametrize(

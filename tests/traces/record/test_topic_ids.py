@@ -19,7 +19,7 @@ def process(run: Path) -> Process:
     return open_process(run, "p", {"role": "producer"}, TAKEN, settle)
 
 
-def told(run: Path) -> list[dict[str, str]]:
+def reported(run: Path) -> list[dict[str, str]]:
     found = lines(run, "p#0")
     assert found[-1]["op"] == "close"
     return [line["topic_ids"] for line in found if line["op"] == "describe_topics"]
@@ -42,7 +42,7 @@ def test_a_client_is_asked_when_it_meets_a_topic_and_when_it_leaves(tmp_path: Pa
     ids.leave()
     of.end()
     assert asked == [["t"], ["t"]]
-    assert sorted(one["t"] for one in told(tmp_path)) == ["t-1", "t-2"]
+    assert sorted(one["t"] for one in reported(tmp_path)) == ["t-1", "t-2"]
 
 
 @pytest.mark.parametrize("answer", [ConnectionError(), {}])
@@ -57,7 +57,7 @@ def test_what_nobody_answers_is_not_told(tmp_path: Path, answer: Any) -> None:
     ids.met(("t",))
     ids.leave()
     of.end()
-    assert told(tmp_path) == []
+    assert reported(tmp_path) == []
 
 
 def test_an_answer_that_comes_when_the_client_has_left_is_dropped(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_an_answer_that_comes_when_the_client_has_left_is_dropped(tmp_path: Path
     go.set()
     assert done.wait(10)
     of.end()
-    assert told(tmp_path) == []
+    assert reported(tmp_path) == []
 
 
 def test_only_what_is_an_id_is_one() -> None:

@@ -218,12 +218,12 @@ def broken(
 
 def _open(lines: dict[str, list[Line]], meta: dict[str, Any]) -> set[str]:
     """What somebody may explain who sent to a topic and was not recorded."""
-    told = [(line["op"], r["topic"]) for x in lines.values() for line in x for r in _of(line)]
+    reported = [(line["op"], r["topic"]) for x in lines.values() for line in x for r in _of(line)]
     out: set[str] = set()
-    for topic in {topic for op, topic in told if op in ("send", "poll", "scan")}:
+    for topic in {topic for op, topic in reported if op in ("send", "poll", "scan")}:
         settings = meta.get("topics", {}).get(topic, {})
         said = settings.get("senders") or meta.get("senders")
-        here = ("send", topic) in told and meta.get("complete")
+        here = ("send", topic) in reported and meta.get("complete")
         if said == "some" or (said is None and not here):
             out |= {"L5"}
             if "compact" in settings.get("cleanup_policy", ""):

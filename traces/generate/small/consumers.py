@@ -55,12 +55,12 @@ def stands_still(fixture: Fixture, lines: Lines) -> None:
     records = fixture.records(0, 0, False)
     if len(records) < 2:
         raise NotHere
-    place, told = name(0), {"high_watermark": {name(0): len(fixture.logs[0])}, "replica": 1}
-    told |= {"isolation": "read_uncommitted", "leader_epochs": {place: 1}}
+    location, reported = name(0), {"high_watermark": {name(0): len(fixture.logs[0])}, "replica": 1}
+    reported |= {"isolation": "read_uncommitted", "leader_epochs": {location: 1}}
     calls: list[Line] = [
-        {"op": "assign", "partitions": [place], "offsets": {place: 0}},
-        {"op": "poll", "records": records[:1], **told},
-        *({"op": "poll", "records": [], **told} for _ in range(3)),
+        {"op": "assign", "partitions": [location], "offsets": {location: 0}},
+        {"op": "poll", "records": records[:1], **reported},
+        *({"op": "poll", "records": [], **reported} for _ in range(3)),
         {"op": "close"},
     ]
     for seq, call in enumerate(calls):

@@ -147,10 +147,10 @@ def resumed_below(fixture: Fixture, lines: Lines) -> None:
         for at, line in enumerate(lines[owner]):
             if line["op"] != "committed" or not line["offsets"]:
                 continue
-            ((place, offset),) = line["offsets"].items()
-            partition, mine = int(place.split(":")[1]), lines[owner][at + 1 :]
+            ((location, offset),) = line["offsets"].items()
+            partition, mine = int(location.split(":")[1]), lines[owner][at + 1 :]
             below = [r for r in fixture.records(partition, 0, True) if r["offset"] < offset]
-            if below and _first_poll(mine, place):
+            if below and _first_poll(mine, location):
                 poll = next(x for x in mine if x["op"] == "poll" and _of(x, partition))
                 first = next(r for r in poll["records"] if r["partition"] == partition)
                 poll["records"].insert(poll["records"].index(first), below[-1])
@@ -177,8 +177,8 @@ def committed_before_processing(fixture: Fixture, lines: Lines) -> None:
 
 
 def _covers(commit: Line, record: Line) -> bool:
-    place = f"{record['topic']}:{record['partition']}"
-    return commit["offsets"].get(place, 0) > record["offset"]
+    location = f"{record['topic']}:{record['partition']}"
+    return commit["offsets"].get(location, 0) > record["offset"]
 
 
 def _of(poll: Line, partition: int) -> bool:

@@ -31,13 +31,13 @@ def shared_topic(w: Fixture) -> None:
         "log_start": {name: 0},
         "leader_epochs": {name: 1},
     }
-    told = {"isolation": "read_committed", "replica": 1, "group": GROUP, **reports}
+    reported = {"isolation": "read_committed", "replica": 1, "group": GROUP, **reports}
     w.call(MEMBER, "assigned", partitions=[name], **about)
     w.call(MEMBER, "committed", partitions=[name], offsets={}, **about)
-    w.call(MEMBER, "poll", records=[record | {"epoch": 1} for record in log[:3]], **told)
+    w.call(MEMBER, "poll", records=[record | {"epoch": 1} for record in log[:3]], **reported)
     w.call(MEMBER, "process", records=log[:2], group=GROUP)
     w.call(MEMBER, "seek", partitions=[name], offsets={name: 3})
-    w.call(MEMBER, "poll", records=[record | {"epoch": 1} for record in log[3:]], **told)
+    w.call(MEMBER, "poll", records=[record | {"epoch": 1} for record in log[3:]], **reported)
     w.call(MEMBER, "process", records=log[3:], group=GROUP)
     w.call(MEMBER, "commit", offsets={name: 4}, **about)
     for query, offset in (("earliest", 0), ("latest", 4)):

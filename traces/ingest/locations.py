@@ -31,7 +31,7 @@ _OF_A_PROCESS = frozenset(
 
 
 @define(slots=False)
-class Places:
+class Locations:
     """Of each need the keys of each scope at which it is missing, as far as that is known."""
 
     digest: IntColumns
@@ -105,19 +105,19 @@ class Places:
         return {(group, 0) for group in np.unique(self.digest["group"][rows]).tolist()}
 
     @cached_property
-    def placed(self) -> Keys:
+    def located(self) -> Keys:
         """All partitions that somebody named."""
-        return set(_pairs(self.digest, ("topic", "partition"), self._placed))
+        return set(_pairs(self.digest, ("topic", "partition"), self._located))
 
     @cached_property
     def _by_topic(self) -> dict[int, Keys]:
         out: dict[int, Keys] = {}
-        for key in self.placed:
+        for key in self.located:
             out.setdefault(key[0], set()).add(key)
         return out
 
     @cached_property
-    def _placed(self) -> Bools:
+    def _located(self) -> Bools:
         return (self.digest["topic"] != NONE) & (self.digest["partition"] != NONE)
 
     @cached_property
@@ -170,13 +170,13 @@ class Places:
         named, which = self._numbered
         there = np.zeros(len(named), bool)
         there[which[lines]] = True
-        placed, nowhere = named[:, 1] != NONE, named[:, 0] == NONE
-        if (there | ~placed).all():  # every partition lacks it: that is everywhere
+        located, nowhere = named[:, 1] != NONE, named[:, 0] == NONE
+        if (there | ~located).all():  # every partition lacks it: that is everywhere
             return None
         if (there & nowhere).any() and need.partition(".")[0] not in _OF_A_PROCESS:
             return None
-        keys = {(topic, partition) for topic, partition in named[there & placed].tolist()}
-        keys |= self.partitions_of_topics(named[there & ~placed & ~nowhere, 0].tolist())
+        keys = {(topic, partition) for topic, partition in named[there & located].tolist()}
+        keys |= self.partitions_of_topics(named[there & ~located & ~nowhere, 0].tolist())
         alone = lines[self.digest["topic"][lines] == NONE]
         return _with(keys, self._by_process, self.digest["process"][alone])
 
@@ -192,44 +192,46 @@ class Places:
         return _with(keys, self._producers, self.digest["process"][lines[~named]])
 
 
-SCOPES: dict[str, Callable[[Places, str, Ints], Keys | None]] = {
-    PARTITION: Places._partitions,  # pyright: ignore[reportPrivateUsage]
-    GROUP: Places._in_groups,  # pyright: ignore[reportPrivateUsage]
-    PRODUCER: Places._of_producers,  # pyright: ignore[reportPrivateUsage]
+SCOPES: dict[str, Callable[[Locations, str, Ints], Keys | None]] = {
+    PARTITION: Locations._partitions,  # pyright: ignore[reportPrivateUsage]
+    GROUP: Locations._in_groups,  # pyright: ignore[reportPrivateUsage]
+    PRODUCER: Locations._of_producers,  # pyright: ignore[reportPrivateUsage]
 }
 
 
-def place_what_follows(evidence: Evidence, places: Places, unproved: Keys | None) -> None:
+def locate_what_follows(evidence: Evidence, locations: Locations, unproved: Keys | None) -> None:
     """Where that is missing which follows from other needs.
 
     `unproved` are the partitions whose transactions lack a proof; without it any may.
     """
     missing = evidence.missing
     for need in ("copies", "ended.offset"):
-        places.put_as(need, "acked.offset")
-    transactional = places.transactional
-    read = places.of("read.isolation")
+        locations.put_as(need, "acked.offset")
+    transactional = locations.transactional
+    read = locations.of("read.isolation")
     if transactional is not None:
-        places.put("isolation", PARTITION, transactional if read is None else read & transactional)
+        locations.put(
+            "isolation", PARTITION, transactional if read is None else read & transactional
+        )
     elif read is not None:
-        places.put("isolation", PARTITION, read)
+        locations.put("isolation", PARTITION, read)
     if "proof" in missing and unproved is not None:
         topics = {topic for topic, partition in unproved if partition == NONE}
-        places.put("proof", PARTITION, unproved | places.partitions_of_topics(topics))
+        locations.put("proof", PARTITION, unproved | locations.partitions_of_topics(topics))
 
 
-def several_clocks(places: Places) -> dict[str, Keys]:
+def several_clocks(locations: Locations) -> dict[str, Keys]:
     """The partitions and groups whose calls have times of several clocks.
 
     A call without a time needs none. Those of a process that name no partition or group (the end
     of a transaction, its own end) may be compared with any of its others.
     """
-    digest, out = places.digest, dict[str, Keys]()
+    digest, out = locations.digest, dict[str, Keys]()
     timed = (digest["inv"] != NONE) | (digest["ret"] != NONE)
     for scope, named, of_process in (
-        (PARTITION, places._placed, places._by_process),  # pyright: ignore[reportPrivateUsage]
-        (GROUP, digest["group"] != NONE, places._groups),  # pyright: ignore[reportPrivateUsage]
-        (PRODUCER, digest["process"] == NONE, places._producers),  # pyright: ignore[reportPrivateUsage]
+        (PARTITION, locations._located, locations._by_process),  # pyright: ignore[reportPrivateUsage]
+        (GROUP, digest["group"] != NONE, locations._groups),  # pyright: ignore[reportPrivateUsage]
+        (PRODUCER, digest["process"] == NONE, locations._producers),  # pyright: ignore[reportPrivateUsage]
     ):
         clocks: dict[Key, set[int]] = {}
         names = ("topic", "partition") if scope == PARTITION else ("group", "process")
