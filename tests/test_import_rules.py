@@ -65,7 +65,7 @@ def test_the_contracts_are_kept(copied: Path) -> None:
         ),
         (
             "traces/checks/intruder.py",
-            "def late() -> None:\n    from traces import verdict",
+            "def late() -> None:\n    from traces.verdicts import verdict",
             "traces.checks.intruder -> traces.verdicts.verdict",
         ),
         (

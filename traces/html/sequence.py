@@ -182,11 +182,13 @@ def draw(
     label: str,
     *,
     lane_most: float = _LANE_MOST,
+    width_most: float | None = None,
 ) -> str:
     """The witness as SVG; `times` are the words for the times that compare.
 
     Lanes stand up to `lane_most` apart where what is said between them is wide: words stand between
     two lines and cross none, and longer ones are cut short. The table of the events has them whole.
+    With `width_most` the lanes stand closer, and words are cut shorter, to keep the drawing narrow.
     """
     made = calls(events)
     rows = moments(made, comparable=bool(times))
@@ -196,10 +198,14 @@ def draw(
     words = [times.get(row.at, "") if row.at is not None else "" for row in rows]
     left = _MARGIN + max((_width(word) for word in words), default=0) + 4
     step = max([_LANE_LEAST, *(2 * _half(_named(lane, clients)) + 8 for lane in lanes)])
+    if width_most is not None:
+        lane_most = min(lane_most, (width_most - left - _MARGIN) / len(lanes))
     step = max(step, min(lane_most, max(map(_needed, rows), default=0)))
     at = {lane: left + step * (n + 0.5) for n, lane in enumerate(lanes)}
     beside = [at[row.call.client] + _needed(row) for row in rows if not row.call.target]
     right = max(left + max(step * len(lanes), _width(_UNANSWERED)), *beside, 0)
+    if width_most is not None:
+        right = max(left + step * len(lanes), min(right, width_most - _MARGIN))
     width, height = right + _MARGIN, _HEAD + _ROW * len(rows) + 34
     drawing = drawsvg.Drawing(width, height, id_prefix="q")
     diagram = _Diagram(rows, at, clients, words, left, width, step, drawing)
@@ -292,7 +298,8 @@ def _row(d: _Diagram, number: int) -> None:
     words = _words(row)
     if not call.target:
         last = client + d.step > d.width
-        words = words if last else _cut(words, d.step - _BESIDE - _MARGIN)
+        room = d.width - client if last else d.step
+        words = _cut(words, room - _BESIDE - _MARGIN)
         d.label(words, client + _BESIDE + _width(words) / 2, y + 4)
         return
     server = d.at[call.target]

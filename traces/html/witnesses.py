@@ -13,6 +13,7 @@ from traces.verdicts.report import Judged, event
 from traces.verdicts.sentences import counted
 from traces.verdicts.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 
+NARROW = 476.0  # so wide a drawing can be read whole on a telephone
 DRAWN = 3  # witnesses of one promise; the others are told without a drawing
 
 
@@ -85,7 +86,7 @@ def _witnesses(
         id = f"{run_id}-{verdict.check}-{n}"
         times = clock.distinct(instants(events)) if clock.comparable else {}
         label = f"Sequence diagram of witness {n} of {verdict.check}, told as a table below it"
-        svg = draw(events, times, id, label) if n <= DRAWN else None
+        svg = draw(events, times, id, label, width_most=NARROW) if n <= DRAWN else None
         allowed_by = clause_text(run, clause, subject) if clause > 1 else ""
         opinion = one.opinions.get((verdict.check, n - 1))
         shown = tuple(_timed(one, times) for one in events)

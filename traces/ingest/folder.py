@@ -242,7 +242,7 @@ def beside(meta: Meta, seeds: Mapping[str, Any], size: int) -> str:
     return blake2b(said, digest_size=12).hexdigest()
 
 
-_BESIDES = ("names.py", "schema.py", "context.py", "meta.py", "lives.py", "sizes.py")
+_MODEL = ("names.py", "schema.py", "context.py", "meta.py", "lives.py", "sizes.py", "lacking.py")
 
 
 @cache
@@ -250,6 +250,6 @@ def reader() -> str:
     """Which reader this is: another one may make other rows of the same lines."""
     ours = files("traces")  # which may lie in a zip file, as Spark sends packages
     mine = [one for one in (ours / "ingest").iterdir() if one.name.endswith(".py")]
-    sources = [*sorted(mine, key=lambda one: one.name), *(ours / name for name in _BESIDES)]
+    sources = [*sorted(mine, key=lambda one: one.name), *(ours / "model" / name for name in _MODEL)]
     said = b"".join(source.read_bytes() for source in sources)
     return blake2b(said, digest_size=12).hexdigest()
