@@ -78,6 +78,8 @@ def sizes_known(pieces: Iterable[dict[str, list[int]]]) -> Sizes:
     if not tables:
         return Sizes()
     table = np.concatenate(tables)
+    table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
+    table = table[_news(table)]
     added: list[tuple[int, ...]] = []
     for process, topic, seq, number, _, _, clock, inv in table[table[:, 5] == 1].tolist():
         earlier = (table[:, 0] == process) & (table[:, 1] == topic) & (table[:, 2] < seq)
