@@ -138,7 +138,7 @@ def test_what_bears_the_name_of_a_process_file_and_is_none_is_refused(
 def test_rows_of_partitions_that_meta_denies_are_refused(tmp_path: Path) -> None:
     lines, said = _reported_loss()
     said["topics"]["t"]["partitions"] = 1
-    with pytest.raises(BadInput, match=r"partition: meta.json says 1 partitions of t, found t:1"):
+    with pytest.raises(BadInput, match=r"partition: meta.json says 1 partition of t, found t:1"):
         read_trace(write(tmp_path / "run", lines, said))
 
 
