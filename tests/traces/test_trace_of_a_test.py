@@ -112,15 +112,15 @@ def test_the_verdict_is_in_junits_properties(pytester: pytest.Pytester) -> None:
     found = ElementTree.parse(pytester.path / "reported.xml").iter("property")
     reported = {one.attrib["name"]: one.attrib["value"] for one in found}
     assert reported["kafka_verdict"] == "violated"
-    assert reported["kafka_violated"] == "G8"
+    assert reported["kafka_violated"] == "G8 G13"
     assert reported["kafka_promises"].startswith(tuple("123456789"))
     assert reported["kafka_seed"].isdigit()
 
 
 @pytest.mark.parametrize("how", ["marker", "ini"])
 def test_what_is_allowed_does_not_fail(pytester: pytest.Pytester, how: str) -> None:
-    marker = '@pytest.mark.kafka_allow("G8")\n' if how == "marker" else ""
-    ini = "kafka_allow = L2 G8" if how == "ini" else ""
+    marker = '@pytest.mark.kafka_allow("G8", "G13")\n' if how == "marker" else ""
+    ini = "kafka_allow = L2 G8 G13" if how == "ini" else ""
     run(pytester, marker + COMMITS_FIRST.lstrip(), ini=ini).assert_outcomes(passed=1)
 
 

@@ -85,9 +85,7 @@ def _visible(p: Partition, superseded: Bools, *, surely: bool = False) -> Ints:
     if not p.context.jepsen:
         # Known by its send, and so by its transaction, or by a reader that may have asked for what
         # is committed. What others were given of unknown senders may have been aborted.
-        how = p.isolation[p.reads]
-        committed = how == Isolation.READ_COMMITTED if surely else how != Isolation.READ_UNCOMMITTED
-        seen = p.about(p.sends) | p.about(p.reads[committed])
+        seen = p.about(p.sends) | p.about(_read_as_committed(p, surely))
     s = p.sends
     failed = p.outcome[s] == Outcome.FAIL
     mine = np.ones(len(s), bool)
@@ -110,14 +108,16 @@ def _visible(p: Partition, superseded: Bools, *, surely: bool = False) -> Ints:
         again = again[p.among(source[again], s[gone & acked])]
         there[again] &= ~p.same_offset(source[again], s[gone & acked])
     if p.strangers and _stays_known(p, source):
-        there |= ~p.among(source, p.sends) & p.same_offset(source, _read_as_committed(p))
+        there |= ~p.among(source, p.sends) & p.same_offset(source, _read_as_committed(p, surely))
     source = source[there]
     start = p.log_start if surely else p.kept_from
     return distinct(p.offset[source[p.offset[source] >= start]])
 
 
-def _read_as_committed(p: Partition) -> Ints:
-    return p.reads[p.isolation[p.reads] == Isolation.READ_COMMITTED]
+def _read_as_committed(p: Partition, surely: bool) -> Ints:
+    """Reads that asked for committed records, surely or for all that is known."""
+    how = p.isolation[p.reads]
+    return p.reads[how == Isolation.READ_COMMITTED if surely else how != Isolation.READ_UNCOMMITTED]
 
 
 def _stays_known(p: Partition, source: Ints) -> bool:

@@ -53,7 +53,9 @@ QUERIES = {
         and not exists (from offered c where c.grp = q.grp and c.tp = q.tp
             and c.off is not distinct from q.off and c.inv <= q.ret and not exists (
                 from offered l where l.grp = q.grp and l.tp = q.tp and l.sure
-                and l.inv > c.ret and l.ret < q.inv))
+                and l.inv > c.ret and l.ret < q.inv) and not exists (
+                from r d where d.op = 'call delete_groups' and d.outcome = 'ok'
+                and d.grp = q.grp and d.inv > c.ret and d.ret < q.inv))
         and (q.off is not null or exists (from offered l where l.grp = q.grp
             and l.tp = q.tp and l.sure and l.ret < q.inv and not parted(q.grp, l.inv, q.ret)))""",
     "G8": """from (from r k select grp, tp, max(off) as upto where op in ('commit', 'committed')

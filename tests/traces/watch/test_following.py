@@ -112,9 +112,10 @@ def test_a_second_clock_takes_back_what_compares_times(tmp_path: Path) -> None:
     configure(tmp_path, consumers=consumers, internal_topics={"__consumer_offsets": safe})
     member = {"group": "g", "partitions": ["t:0"]}
     joined = line("c0#0", 0, "assigned", generation=2, **member)
+    before = line("c1#0", 0, "assigned", generation=1, **member)
     late = line("c1#0", 5, "commit", generation=1, offsets={"t:0": 1}, group="g")
     append(tmp_path, "c0#0", joined)
-    append(tmp_path, "c1#0", late | {"seq": 0})
+    append(tmp_path, "c1#0", before, late | {"seq": 1})
     watch = Watch(tmp_path)
     assert found(watch) == ["G4"]
     append(tmp_path, "c2#0", line("c2#0", 0, "close", clock="elsewhere"))
