@@ -24,7 +24,7 @@ from traces.generate.write import Generated
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import Run, read_trace
 from traces.model.arrow import pq
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 SEED = 7
 

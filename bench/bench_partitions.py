@@ -16,7 +16,7 @@ from bench.measuring import conditions, spent
 from traces.engines import local, packs
 from traces.engines.precheck import alone, quick
 from traces.model.arrow import pa
-from traces.model.context import context
+from traces.model.configured import Known, context
 from traces.model.meta import Meta, Producer, Topic
 from traces.model.names import Names
 from traces.model.schema import COLUMNS, NONE, OPS, Flag, Op
@@ -52,8 +52,7 @@ def settings() -> Any:
         Meta(complete=True, topics={"t": topic}, producers=producers),
         names,
         (),
-        senders_known=True,
-        readers_known=True,
+        Known(senders=True, readers=True),
     )
 
 

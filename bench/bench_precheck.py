@@ -32,7 +32,8 @@ from traces.generate.plan import TOPIC_PARTITIONS, TOPICS
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, truth_in, write_parquet
 from traces.model.arrow import pa, pq
-from traces.model.context import Ints, history_context
+from traces.model.configured import history_context
+from traces.model.context import Ints
 from traces.model.schema import COLUMNS, NONE, OPS, Op
 from traces.verdicts.jepsen import add_cycles
 from traces.verdicts.verdict import tally

@@ -18,7 +18,7 @@ from tests.traces.small import record, scan, trace
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.html.sequence import draw, instants
 from traces.html.svg import alone
-from traces.verdicts.report import Judged, event, event_line
+from traces.verdicts.judged import Judged, event, event_line
 from traces.verdicts.verdict import NOT_CHECKED, Verdict
 
 _CSS = Path(traces.html.__file__).with_name("templates") / "page.css"

@@ -17,8 +17,8 @@ from traces.ingest.run import Run
 from traces.model.arrow import pa
 from traces.model.context import UNDECIDED, Clause
 from traces.verdicts.incidents import Incident
+from traces.verdicts.judged import Judged, event
 from traces.verdicts.judging import cache
-from traces.verdicts.report import Judged, event
 from traces.verdicts.terminal import summary
 from traces.verdicts.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 

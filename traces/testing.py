@@ -199,7 +199,7 @@ class Trace:
 
     def _story(self, check: str) -> str:
         """A broken promise, and the events that show it."""
-        from traces.verdicts.report import event
+        from traces.verdicts.judged import event
         from traces.verdicts.sentences import counted
 
         assert self.result is not None
@@ -243,7 +243,7 @@ def _invoked(event: Mapping[str, Any]) -> int:
 
 def _line(event: Mapping[str, Any], begin: int) -> str:
     """One event of a witness: when, who, what, and about which record."""
-    from traces.verdicts.report import event_line
+    from traces.verdicts.judged import event_line
 
     return f"{(_invoked(event) - begin) / 1e6:9.1f} ms  {event_line(dict(event))}"
 

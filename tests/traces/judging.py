@@ -10,7 +10,7 @@ from tests.traces.fixture import Line, write
 from traces.engines import local
 from traces.ingest.history import Reading, read_history
 from traces.ingest.run import read_trace
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 # A seed has no smaller one that tells more: looking for it takes minutes and finds nothing.
 SEEDED = (Phase.explicit, Phase.reuse, Phase.generate)

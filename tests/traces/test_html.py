@@ -33,7 +33,7 @@ from traces.model.arrow import pq
 from traces.model.problems import BadInput, Problem
 from traces.second_checker import Confirmed, Refuted
 from traces.verdicts.happened import title
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 from traces.verdicts.sentences import sentences
 
 DATA = Path(__file__).parent / "data"

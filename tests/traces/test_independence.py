@@ -22,7 +22,7 @@ from traces.ingest.run import Run, read_trace
 from traces.model.arrow import pa, pq
 from traces.model.table import by_key, from_arrow
 from traces.model.table import part as part_of
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 DATA = Path(__file__).parent / "data"
 

@@ -16,8 +16,8 @@ from traces.checks.catalogue import CHECKS
 from traces.generate.small import IN_CALLS, injected
 from traces.model.output import writable, write_whole
 from traces.model.problems import BadInput, Problem
+from traces.verdicts.judged import Judged
 from traces.verdicts.junit import junit
-from traces.verdicts.report import Judged
 from traces.verdicts.verdict import Verdict
 
 DATA = Path(__file__).parent / "data"

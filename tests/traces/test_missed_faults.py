@@ -9,7 +9,7 @@ from tests.traces.judging import judged, judged_lines
 from tests.traces.small import Call, Lines, record, scan, trace
 from tests.traces.test_second_checker import disagreements, witnesses
 from traces.second_checker import from_lines, read
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 from traces.verdicts.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED, Verdict
 
 RANDOM = sorted((Path(__file__).parent / "data" / "random").glob("*.edn"))

@@ -15,7 +15,7 @@ from traces.record import recorded
 from traces.record.cluster import Cluster
 from traces.record.contents import contents
 from traces.record.meta import merged, write
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 
 @pytest.fixture(scope="module")

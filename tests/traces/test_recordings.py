@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.traces.judging import counts, judged, said, verdicts
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).parent / "data" / "recordings"

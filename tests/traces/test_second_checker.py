@@ -27,7 +27,7 @@ from traces.model.context import Clause
 from traces.second_checker import Confirmed, Refuted, from_lines, opinion_on, partitions_of, read
 from traces.second_checker.base import PREDICATES, SHAPES
 from traces.second_checker.history import History
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 from traces.verdicts.verdict import clause_of
 
 DATA = Path(__file__).parent / "data"

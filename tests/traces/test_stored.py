@@ -21,7 +21,7 @@ from traces.model import stored
 from traces.model.arrow import pa, pq
 from traces.model.problems import BadInput
 from traces.model.schema import COLUMNS, NONE
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 KINDS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32())
 

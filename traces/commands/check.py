@@ -26,9 +26,10 @@ from traces.model.output import (
     write_result,
 )
 from traces.model.problems import BadInput, Problem
+from traces.verdicts.judged import BAD_INPUT, Judged
 from traces.verdicts.judging import ENGINES, cache, judge_all
 from traces.verdicts.junit import junit
-from traces.verdicts.report import BAD_INPUT, Judged, show
+from traces.verdicts.report import show
 from traces.verdicts.second import ROWS, SMALL, ask_again
 from traces.verdicts.terminal import screen
 from traces.verdicts.verdict import ALLOWED, NOT_CHECKED, VIOLATED

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
-from traces.model.context import Context, Ints, context
+from traces.model.configured import Known, context
+from traces.model.context import Context, Ints
 from traces.model.meta import Consumer, Meta, Producer, ShareGroup, Topic
 from traces.model.names import Names
 
@@ -155,7 +156,7 @@ class Clients:
 
 def context_of(meta: dict[str, Any], names: Names) -> Context:
     """What the kernels know of a generated run; the first two groups inject what they processed."""
-    known = Meta(
+    configured = Meta(
         complete=True,
         topics={n: Topic(**t) for n, t in meta["topics"].items()},
         internal_topics={n: Topic(**t) for n, t in meta["internal_topics"].items()},
@@ -163,8 +164,8 @@ def context_of(meta: dict[str, Any], names: Names) -> Context:
         consumers={n: Consumer(**c) for n, c in meta["consumers"].items()},
         share_groups={n: ShareGroup(**g) for n, g in meta["share_groups"].items()},
     )
-    full = ("senders_known", "readers_known", "consumers_whole", "starts_known")
-    return context(known, names, [0, 1], **dict.fromkeys(full, True))
+    known = Known(senders=True, readers=True, consumers_whole=True, starts=True)
+    return context(configured, names, [0, 1], known)
 
 
 def owners(generation: int) -> Ints:

@@ -11,7 +11,7 @@ from traces.html.sheet import Figure, Sheet, in_order, name_of
 from traces.ingest.run import Run
 from traces.model.output import number_of
 from traces.model.schema import NONE
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 from traces.verdicts.verdict import ALLOWED, VIOLATED
 
 PANELS = 12  # small multiples of one kind

@@ -12,7 +12,7 @@ from traces.html.figures import Plates, plates
 from traces.html.picture import Picture
 from traces.html.witnesses import PromiseFindings, found
 from traces.model.output import writable
-from traces.verdicts.report import BAD_INPUT, Judged
+from traces.verdicts.judged import BAD_INPUT, Judged
 from traces.verdicts.verdict import ALLOWED, VIOLATED
 
 PAGE = 2_600_000  # bytes that a page should not be much larger than

@@ -17,7 +17,7 @@ from traces.model.output import number_of
 from traces.model.schema import NONE
 from traces.verdicts import happened
 from traces.verdicts.incidents import Incident
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 from traces.verdicts.sentences import sentences as plain_sentences
 from traces.verdicts.verdict import ALLOWED, HOLDS, NOT_CHECKED, NOTHING, UNASKED, VIOLATED, Verdict
 

@@ -9,7 +9,7 @@ from traces.html.picture import Picture
 from traces.html.sequence import draw, instants
 from traces.ingest.run import Run
 from traces.second_checker import Confirmed, Opinion, Refuted
-from traces.verdicts.report import Judged, event
+from traces.verdicts.judged import Judged, event
 from traces.verdicts.sentences import counted
 from traces.verdicts.verdict import ALLOWED, VIOLATED, Verdict, clause_of, clause_text
 

@@ -7,7 +7,8 @@ import numpy as np
 from traces.ingest.evidence import absences
 from traces.ingest.logs import absences_of_logs
 from traces.ingest.summary import Absent, Counts
-from traces.model.context import Ints, context
+from traces.model.configured import context
+from traces.model.context import Ints
 from traces.model.meta import Meta
 from traces.model.names import Names
 

@@ -19,7 +19,8 @@ from traces.ingest.evidence import Evidence
 from traces.ingest.run import Run
 from traces.ingest.transactions import mark_mixed, prove_transactions
 from traces.ingest.vocabulary import ISOLATIONS, OUTCOMES
-from traces.model.context import Ints, history_context
+from traces.model.configured import history_context
+from traces.model.context import Ints
 from traces.model.meta import Meta
 from traces.model.names import Names
 from traces.model.problems import Problems, shown

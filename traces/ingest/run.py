@@ -16,8 +16,9 @@ from traces.ingest.process_file import ProcessFile
 from traces.ingest.summary import Summary
 from traces.ingest.whole import Whole, join_files
 from traces.model.arrow import pa, pq
-from traces.model.context import Context, Ints, context
-from traces.model.lacking import ALL_FILES, FILES, LOG_STARTS, READERS, SCANNED, SENDERS
+from traces.model.configured import Known, context
+from traces.model.context import Context, Ints
+from traces.model.lacking import ALL_FILES, FILES, LOG_STARTS, READERS, SCANNED, SENDERS, Lacking
 from traces.model.meta import Meta, read_meta
 from traces.model.names import Names
 from traces.model.output import number_of
@@ -237,19 +238,25 @@ def run_of(folder: Path, whole: Whole) -> Run:
             whole.meta,
             names,
             _processing(digest),
+            _known(whole.evidence),
             ended(digest),
-            senders_known=not whole.evidence.reasons(SENDERS),
-            readers_known=not whole.evidence.reasons(READERS),
-            consumers_whole=not whole.evidence.reasons(FILES),
-            starts_known=not whole.evidence.reasons((*LOG_STARTS, "consumers.whole")),
-            scanned=not whole.evidence.reasons(SCANNED),
             lives=whole.lives(),
             sizes=whole.sizes(),
             senders=whole.senders,
-            lacking=whole.evidence.lacking,
         ),
         calls=sum(f.calls for f in whole.files),
         warnings=[warning for f in whole.files for warning in f.warnings],
+    )
+
+
+def _known(evidence: Evidence) -> Known:
+    return Known(
+        senders=not evidence.reasons(SENDERS),
+        readers=not evidence.reasons(READERS),
+        consumers_whole=not evidence.reasons(FILES),
+        starts=not evidence.reasons((*LOG_STARTS, "consumers.whole")),
+        scanned=not evidence.reasons(SCANNED),
+        lacking=evidence.lacking or Lacking(),
     )
 
 

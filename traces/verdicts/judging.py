@@ -16,7 +16,7 @@ from traces.engines.modes import asked, find_here, find_in_spark, is_quick
 from traces.model.arrow import pq
 from traces.model.output import number_of
 from traces.model.problems import BadInput, Problem
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as Tree
 
 from traces.checks.catalogue import CHECKS
 from traces.model.output import writable
-from traces.verdicts.report import BAD_INPUT, Judged, event, event_line
+from traces.verdicts.judged import BAD_INPUT, Judged, event, event_line
 from traces.verdicts.sentences import counted
 from traces.verdicts.verdict import ALLOWED, NOT_CHECKED, VIOLATED, Verdict
 

@@ -14,7 +14,7 @@ from traces.model.context import UNDECIDED
 from traces.record.entries import DamagedError
 from traces.record.settling import unsettled
 from traces.second_checker import opinion_on, partitions_of, read
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 from traces.verdicts.verdict import ALLOWED, VIOLATED, clause_of
 
 # Calls and rows of a run whose witnesses are judged again without being asked to; one call may

@@ -16,7 +16,8 @@ from traces.ingest.run import Run
 from traces.model.output import number_of
 from traces.verdicts import happened
 from traces.verdicts.incidents import Incident
-from traces.verdicts.report import BAD_INPUT, Judged, event, event_line, style
+from traces.verdicts.judged import BAD_INPUT, Judged, event, event_line
+from traces.verdicts.report import style
 from traces.verdicts.verdict import ALLOWED, HOLDS, NOT_CHECKED, VIOLATED, Verdict
 
 LINES, COLUMNS = 23, 80  # of a terminal of 24 lines, one is for the next command

@@ -16,7 +16,7 @@ from rich.text import Text
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.model.output import number_of, write_whole
-from traces.verdicts.report import event, event_line
+from traces.verdicts.judged import event, event_line
 from traces.verdicts.verdict import NOT_CHECKED, VIOLATED
 from traces.watch.finality import EARLY
 from traces.watch.ledger import Finding

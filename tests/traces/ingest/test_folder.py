@@ -22,7 +22,7 @@ from traces.ingest.ingesting import ingest, ingest_history, is_ops, load
 from traces.ingest.maps import in_spark, processes
 from traces.ingest.run import Run
 from traces.model.problems import BadInput
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 HISTORIES = Path(__file__).parent.parent / "data" / "histories"
 SIZE = 3_000

@@ -22,7 +22,7 @@ from traces.generate.small import injected as mutated
 from traces.ingest.run import Run, read_pieces, read_trace
 from traces.model.problems import BadInput
 from traces.model.schema import COLUMNS, NONE, Flag, Txn
-from traces.verdicts.report import Judged
+from traces.verdicts.judged import Judged
 
 DATA = Path(__file__).parent.parent / "data"
 RECORDINGS = sorted(path for path in (DATA / "recordings").iterdir() if path.is_dir())
