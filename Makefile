@@ -111,13 +111,13 @@ test-kafka: java setup ## Let real Kafka judge the storage: its jars come throug
 	$(BIN)/pytest -m kafka tests/kafka $(ARGS)
 
 test-faults: java setup ## Break broker processes on ZooKeeper 200 times; goes on where it was
-	$(BIN)/python -m tests.kafka.faults $(ARGS)
+	$(BIN)/python -m chaos.real.stored.faults $(ARGS)
 
 test-storm: java setup ## Let eight members of three libraries rebalance for ten minutes: ARGS="--seconds 600 --protocol consumer"
-	$(BIN)/python -m tests.kafka.storm $(ARGS)
+	$(BIN)/python -m chaos.real.storm $(ARGS)
 
 test-suites: java setup ## Run other clients' own tests on ours and on Kafka: ARGS="--suite kafka-python"
-	$(BIN)/python -m tests.suites $(ARGS)
+	$(BIN)/python -m chaos.real.suites $(ARGS)
 
 dist: setup ## Build sdist and wheel into dist/, and look into both
 	rm -rf dist
@@ -135,7 +135,7 @@ soak: java setup ## Run the property tests with thousands of examples, on fresh 
 
 fuzz: setup ## Feed a million fuzzed frames to a broker, guided by coverage: ARGS="--frames N --seed N"
 	@$(PIP) --quiet --require-hashes -r requirements-fuzz.lock || echo "No atheris for this Python: not guided by coverage"
-	$(BIN)/python -m tests.fuzz $(ARGS)
+	$(BIN)/python -m chaos.real.fuzz $(ARGS)
 
 fuzz-traces: setup ## Feed fuzzed bytes to every reader of traces, guided by coverage: ARGS="--inputs N --seed N"
 	@$(PIP) --quiet --require-hashes -r requirements-fuzz.lock || echo "No atheris for this Python: not guided by coverage"

@@ -107,7 +107,7 @@ def ours(brokers: int) -> Generator[System]:
 @contextmanager
 def kafka(brokers: int) -> Generator[System]:
     """Kafka 4.3.1, one process for each broker, with C1 and the serial collector."""
-    judge: Any = import_module("tests.kafka.judge")
+    judge: Any = import_module("chaos.real.kafka.judge")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tools = judge.Judge.start()
@@ -132,7 +132,7 @@ def _kafka(
         with broker.running() as process:
             yield broker.address, [psutil.Process(process.pid)]
         return
-    cluster: Any = import_module("tests.kafka.cluster")
+    cluster: Any = import_module("chaos.real.kafka.cluster")
     with cluster.cluster(folder, tools) as running:
         processes = [psutil.Process(one.process.pid) for one in running.nodes.values()]
         yield running.bootstrap, processes

@@ -33,8 +33,8 @@ from confluent_kafka.cimpl import NewTopic
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.kafka.cluster import Cluster, cluster  # noqa: E402
-from tests.kafka.judge import Broker, Judge  # noqa: E402
+from chaos.real.kafka.cluster import Cluster, cluster  # noqa: E402
+from chaos.real.kafka.judge import Broker, Judge  # noqa: E402
 from traces.record import HEADER, recorded  # noqa: E402
 
 TOPIC = "bench"

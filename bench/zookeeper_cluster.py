@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 from attrs import define, field
 
+from chaos.real.stored.zookeeper import zookeeper
 from refimpl.controller.state import ControllerConfig
 from refimpl.controller.stored_controller import StoredController
 from refimpl.messages import broker as m
@@ -19,7 +20,6 @@ from refimpl.messages.cluster import Endpoint
 from refimpl.messages.controller import BrokerAddress, Envelope
 from refimpl.metadata.contract import Create, Existence, Exists, Output, Request, Response
 from refimpl.metadata.zookeeper import ZooKeeperStore
-from tests.kafka.zookeeper.servers import zookeeper
 
 SESSION_MS, SECONDS = 30_000, 120
 PROBE, CLIENT = "/probe", 1_000

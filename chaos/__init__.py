@@ -1,1 +1,1 @@
-"""A cluster of the machines in one process, broken in every way by one seed."""
+"""The simulator: a cluster of the machines in one process, and faults drawn from one seed."""

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from chaos.real.suites.catalogue import REASONS, SUITES
+from chaos.real.suites.results import compared as compared_suites
+from chaos.real.suites.results import kept as results_of
 from refimpl.api.table import APIS
 from refimpl.storage.format.compression import MOST_BYTES, MOST_TIMES
 from refimpl.storage.log.validation import MOST_NAMED
-from tests.suites.catalogue import REASONS, SUITES
-from tests.suites.results import compared as compared_suites
-from tests.suites.results import kept as results_of
 from tests.wire.differences import ROWS
 from tests.wire.recording import kept
 from tests.wire.scripts import OF_THREE, SCRIPTS
@@ -185,8 +185,8 @@ well, which go by pipes now.
 
 `make test-suites` runs the test suites of other clients on ours and on Kafka 4.3.1, with the same \
 settings: no test that passes on Kafka may fail here without a reason of the \
-[catalogue](../tests/suites/catalogue.py). What became of each test is \
-[kept](../tests/suites/results.json), and `make test` holds the table to it. Tests that fail \
+[catalogue](../chaos/real/suites/catalogue.py). What became of each test is \
+[kept](../chaos/real/suites/results.json), and `make test` holds the table to it. Tests that fail \
 on both systems need authentication, a controller, or brokers started by the suite.
 
 | suite | version | tests | pass on Kafka | of these here | of the rest |

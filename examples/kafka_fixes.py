@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 from attrs import frozen
 
-from tests.kafka.judge import NoMavenError, jars
+from chaos.real.kafka.judge import NoMavenError, jars
 
 KAFKA, SCALA = "4.3.1", "2.13.18"
 CORE, METADATA = "kafka_2.13", "kafka-metadata"

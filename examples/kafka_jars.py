@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tests.kafka.judge import jars as maven_jars
+from chaos.real.kafka.judge import jars as maven_jars
 
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 

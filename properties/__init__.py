@@ -1,1 +1,1 @@
-"""Why the machines are right: TLC and its verdicts, conformance to the spec, mutants, laws."""
+"""The evidence for the machines: TLC and its verdicts, conformance, mutants, inductive proofs."""

@@ -2,11 +2,10 @@
 
 from properties.conformance.command import conform
 from properties.explain.command import explain
-from properties.live.command import faults
 from properties.mutants.command import mutants
 from properties.proofs.command import prove
 from properties.tla.spec_command import spec
 from properties.tla.validate_command import validate
 from properties.verify import verify
 
-__all__ = ["conform", "explain", "faults", "mutants", "prove", "spec", "validate", "verify"]
+__all__ = ["conform", "explain", "mutants", "prove", "spec", "validate", "verify"]

@@ -19,8 +19,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from chaos.real.kafka.judge import Broker, Judge
 from examples.brokers import NotInTimeError, playing
-from tests.kafka.judge import Broker, Judge
 
 TOPIC = GROUP = "classic-left-alone"
 EVERYTHING = {0, 1}

@@ -1,1 +1,1 @@
-"""Everything that the repository knows of one property, put side by side: `highwater explain`."""
+"""`highwater explain`: all that the repository knows of one property, side by side."""

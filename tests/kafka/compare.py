@@ -4,8 +4,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from chaos.real.kafka.judge import Answer, Judge
 from refimpl.dump.command import dump_log
-from tests.kafka.judge import Answer, Judge
 
 
 def ours(*files: Path, options: tuple[str, ...] = ()) -> Answer:

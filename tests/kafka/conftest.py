@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.judge import Judge, NoMavenError, jars
+from chaos.real.kafka.judge import Judge, NoMavenError, jars
 
 HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.kafka.judge import CACHE
+from chaos.real.kafka.judge import CACHE
 
 ROOT = Path(__file__).parents[2]
 ATTEMPTS, NOT_PLAYED = 3, 2

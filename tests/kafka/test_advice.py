@@ -3,7 +3,7 @@
 import re
 from zipfile import ZipFile
 
-from tests.kafka.judge import jars
+from chaos.real.kafka.judge import jars
 from traces.checks.advice import advice
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from chaos.real.kafka.judge import java
 from refimpl.java_hash import hash_order
-from tests.kafka.judge import java
 from tests.refimpl.clients.assignors.cases import Case, case_of
 from tests.refimpl.clients.assignors.stored import answer_of
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from chaos.real.kafka.judge import Broker, Judge
 from refimpl.edge.commands.groups import groups_
 from refimpl.edge.commands.topics import topics
-from tests.kafka.judge import Broker, Judge
 from tests.refimpl.edge.asking import told
 
 ck: Any = import_module("confluent_kafka")

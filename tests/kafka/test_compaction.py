@@ -7,6 +7,7 @@ from random import Random
 
 from attrs import evolve
 
+from chaos.real.kafka.judge import Broker, Judge
 from refimpl.storage.cleaner.compaction import compact
 from refimpl.storage.cleaner.log_cleaner import CLEANER_OFFSETS
 from refimpl.storage.config import LogConfig
@@ -18,7 +19,6 @@ from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
 from refimpl.storage.log.segment import TXN_INDEX
 from tests.kafka.clients import CODECS, Message, create_topics, send
-from tests.kafka.judge import Broker, Judge
 from tests.kafka.test_directories import held_against_kafka
 
 TOPIC, KEYED = "keyed", ("keyed", 0)

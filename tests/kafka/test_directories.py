@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from attrs import evolve
 
+from chaos.real.kafka.judge import Broker, Judge
 from refimpl.machines.replica_log import Origin
 from refimpl.storage.cleaner.compaction import compact
 from refimpl.storage.config import LogConfig
@@ -22,7 +23,6 @@ from refimpl.storage.log.partition_log import PartitionLog
 from tests.kafka.clients import CODECS, Message, commit_offsets, create_topics, read_all, send
 from tests.kafka.compare import assert_same
 from tests.kafka.generator import NOW, Writer
-from tests.kafka.judge import Broker, Judge
 
 DIRECTORIES = 150
 SMALL = LogConfig(

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from chaos.real.kafka.cluster import Cluster
+from chaos.real.kafka.cluster import cluster as kafka_cluster
+from chaos.real.kafka.judge import Judge
 from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
-from tests.kafka.cluster import Cluster
-from tests.kafka.cluster import cluster as kafka_cluster
-from tests.kafka.judge import Judge
 from tests.kafka.played import ATTEMPTS, NOT_PLAYED, python
 from tests.kafka.test_java_groups import PARTITIONS, Member, shared, topic, until
 

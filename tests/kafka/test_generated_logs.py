@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from attrs import evolve
 
+from chaos.real.kafka.judge import Judge
 from refimpl.dump.metadata_records import METADATA_RECORDS
 from refimpl.records.coordinators import (
     GROUP_RECORDS,
@@ -18,7 +19,6 @@ from refimpl.records.coordinators import (
 from refimpl.storage.format.batch import Record, decode_records, encode_batch
 from tests.kafka.compare import assert_same, ours
 from tests.kafka.generator import coordinator_log, generate, metadata_log
-from tests.kafka.judge import Judge
 
 FIRST = "00000000000000000000.log"
 LOGS, COORDINATOR_LOGS = 3_000, 500

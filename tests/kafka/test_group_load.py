@@ -8,7 +8,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.kafka.judge import CACHE, java
+from chaos.real.kafka.judge import CACHE, java
 from tests.kafka.played import python
 
 SECONDS_TO_PLAY = 180

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from chaos.real.kafka.judge import Judge, java
 from refimpl.edge.testing.blocking import BlockingCluster
-from tests.kafka.judge import Judge, java
 from tests.kafka.test_tools import TOOLS, Tools
 
 confluent: Any = import_module("confluent_kafka")

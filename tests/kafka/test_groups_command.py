@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from chaos.real.kafka.judge import Broker, Judge
 from refimpl.edge.commands.groups import groups_
 from tests.kafka.clients import create_topics
-from tests.kafka.judge import Broker, Judge
 from tests.refimpl.edge.asking import rows
 
 ck: Any = import_module("confluent_kafka")

@@ -12,7 +12,7 @@ from attrs import frozen
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.kafka.judge import Broker, Judge, java
+from chaos.real.kafka.judge import Broker, Judge, java
 
 ROOT = Path(__file__).parents[2]
 COUNT = 60

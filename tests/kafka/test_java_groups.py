@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from attrs import define, field
 
+from chaos.real.kafka.cluster import cluster as kafka_cluster
+from chaos.real.kafka.judge import Judge, java
 from refimpl.edge.testing.blocking import BlockingCluster
-from tests.kafka.cluster import cluster as kafka_cluster
-from tests.kafka.judge import Judge, java
 from tests.kafka.test_tools import TOOLS
 
 confluent: Any = import_module("confluent_kafka")

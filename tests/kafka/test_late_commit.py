@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from chaos.real.kafka.judge import Broker, Judge, free_port
 from examples.relay import Header, Relay, relay
 from tests.kafka.clients import Message, create_topics, send
-from tests.kafka.judge import Broker, Judge, free_port
 
 confluent: Any = import_module("confluent_kafka")
 GROUP, TOPIC = "billing", "orders"

@@ -9,8 +9,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from chaos.real.kafka.judge import CACHE, NoMavenError
 from docs import kafka_lines
-from tests.kafka.judge import CACHE, NoMavenError
 
 RELEASED = {
     kafka_lines.RELEASE: tuple(kafka_lines.ROOMS),

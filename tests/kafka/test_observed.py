@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from chaos.real.stored import faults, observed_traces
+from chaos.real.stored.observed_host import Line, lines
 from refimpl.messages import observations as o
-from tests.kafka import faults, observed_traces
-from tests.kafka.observed_host import Line, lines
 
 
 def test_processes_that_are_killed_behave_as_the_spec_says(

@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from chaos.real.kafka.judge import Broker, Judge
 from tests.kafka.clients import Message, create_topics, send
-from tests.kafka.judge import Broker, Judge
 
 confluent: Any = import_module("confluent_kafka")
 admin_clients: Any = import_module("confluent_kafka.admin")

@@ -7,8 +7,8 @@ more.
 from collections import Counter
 from pathlib import Path
 
+from chaos.real.kafka.judge import Judge
 from tests.kafka.compare import assert_same
-from tests.kafka.judge import Judge
 
 LOGS = 500
 FIRST = "00000000000000000000.log"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Broker, Judge
 
 # A run inside of this process forgets what it has imported, and C's modules are loaded once.
 for _name in (

@@ -12,8 +12,8 @@ import pytest
 from attrs import frozen
 from confluent_kafka import Producer
 
-from tests.kafka.cluster import Cluster, cluster
-from tests.kafka.judge import Judge
+from chaos.real.kafka.cluster import Cluster, cluster
+from chaos.real.kafka.judge import Judge
 from tests.kafka.recorded_client import APPLICATIONS
 from traces.record import recorded
 

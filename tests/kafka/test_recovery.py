@@ -13,6 +13,7 @@ from random import Random
 
 from attrs import evolve, frozen
 
+from chaos.real.kafka.judge import Judge
 from refimpl.errors import RefusedBatch, StorageDamage
 from refimpl.storage.cleaner.compaction import compact
 from refimpl.storage.config import LogConfig
@@ -27,7 +28,6 @@ from refimpl.storage.format.checkpoints import (
 )
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
-from tests.kafka.judge import Judge
 from tests.refimpl.storage.cleaner.compacted import CONFIG as COMPACTED
 from tests.refimpl.storage.cleaner.compacted import Compacted
 from tests.refimpl.storage.cleaner.test_compaction_crashes import (

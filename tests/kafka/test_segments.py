@@ -15,8 +15,8 @@ from attrs import frozen
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.cimpl import NewTopic
 
-from tests.kafka.cluster import Cluster, cluster
-from tests.kafka.judge import SECONDS_TO_STOP, Judge
+from chaos.real.kafka.cluster import Cluster, cluster
+from chaos.real.kafka.judge import SECONDS_TO_STOP, Judge
 from tests.traces.importers.brokers import flip, positions
 
 ROOT = Path(__file__).parents[2]

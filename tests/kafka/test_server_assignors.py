@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from tests.kafka.judge import java
+from chaos.real.kafka.judge import java
 from tests.refimpl.groups.assignor_cases import answer_of, case_of
 
 SEED = int(os.environ.get("HIGHWATER_SEED", "1"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from chaos.real.kafka.judge import Judge
 from refimpl.configs import (
     BROKER,
     BROKER_NAME,
@@ -20,7 +21,6 @@ from refimpl.configs import (
     show,
 )
 from refimpl.configs.synonyms import CHAIN
-from tests.kafka.judge import Judge
 
 # Of Kafka before 4.0; asked of no Kafka that we run.
 OF_ZOOKEEPER = "zookeeper."

@@ -15,9 +15,10 @@ from attrs import define, field
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 
-from tests.kafka.faults import Proxy
-from tests.kafka.test_stored_brokers import ROOT, Process, Stored, lives, until
-from tests.kafka.zookeeper.servers import Server, zookeeper
+from chaos.real.stored.brokers import ROOT, Process, Stored, until
+from chaos.real.stored.proxy import Proxy
+from chaos.real.stored.zookeeper import Server, zookeeper
+from tests.kafka.test_stored_brokers import lives
 
 SECONDS = 300
 BROKERS = (1, 2, 3)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Broker, Judge
 
 LOG = "00000000000000000000.log"
 

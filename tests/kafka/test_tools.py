@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from chaos.real.kafka.judge import Answer, Judge, java
 from refimpl.edge.testing.blocking import BlockingCluster
-from tests.kafka.judge import Answer, Judge, java
 
 TOOLS = "org.apache.kafka.tools"
 CONFIGS = "kafka.admin.ConfigCommand"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.kafka.cluster import Cluster, cluster
-from tests.kafka.judge import Judge
+from chaos.real.kafka.cluster import Cluster, cluster
+from chaos.real.kafka.judge import Judge
 from tests.traces.fixture import Fixture, fixture, write
 from tests.traces.judging import judged, verdicts
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.cluster import cluster
-from tests.kafka.judge import Broker, Judge
+from chaos.real.kafka.cluster import cluster
+from chaos.real.kafka.judge import Broker, Judge
 from tests.wire.recording import differences, keep, kept, record
 from tests.wire.scripts import OF_THREE, SCRIPTS
 

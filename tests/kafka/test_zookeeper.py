@@ -11,6 +11,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from chaos.real.stored.zookeeper import TICK_MS, Server, zookeeper
 from refimpl.metadata.contract import (
     Check,
     Connected,
@@ -36,7 +37,6 @@ from refimpl.metadata.contract import (
 from refimpl.metadata.errors import BadVersion, ConnectionLoss, MultiFailed, SessionExpired
 from refimpl.metadata.zookeeper import ZooKeeperStore
 from tests.kafka.zookeeper.proxy import Proxy
-from tests.kafka.zookeeper.servers import TICK_MS, Server, zookeeper
 from tests.kafka.zookeeper.subject import TIMEOUT_MS, Behind, ZooKeeperSubject, end_session
 from tests.refimpl.metadata.law_book import LawBook, Subject
 

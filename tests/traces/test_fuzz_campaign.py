@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import guided
+from chaos.real.fuzz import guided
 from tests.traces.fuzz import __main__ as fuzz
 from tests.traces.fuzz import readers
 from traces.ingest import lines

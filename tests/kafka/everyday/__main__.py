@@ -5,10 +5,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from chaos.real.kafka.judge import Judge
 from tests.kafka.everyday.operations import OPERATIONS
 from tests.kafka.everyday.page import PAGE, page
 from tests.kafka.everyday.playing import everyday_cluster, play
-from tests.kafka.judge import Judge
 
 
 def main() -> None:

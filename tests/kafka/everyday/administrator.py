@@ -14,9 +14,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka import admin as confluent_admin
 from confluent_kafka.cimpl import NewTopic
 
-from tests.kafka.cluster import Cluster
+from chaos.real.kafka.cluster import Cluster
+from chaos.real.kafka.judge import Answer, Judge
 from tests.kafka.everyday.waiting import until
-from tests.kafka.judge import Answer, Judge
 
 confluent: Any = confluent_kafka
 admin_client: Any = confluent_admin

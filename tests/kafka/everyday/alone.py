@@ -12,12 +12,12 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from chaos.real.kafka.judge import CACHE, Broker, jars
 from tests.kafka.clients import create_topics
 from tests.kafka.everyday.administrator import NOTHING, Administrator
 from tests.kafka.everyday.catalogue import operation
 from tests.kafka.everyday.clients import Clients, ask, first, read, send
 from tests.kafka.everyday.waiting import until
-from tests.kafka.judge import CACHE, Broker, jars
 
 RETENTION_S = 60
 EXPIRES = {

@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 from attrs import evolve, frozen
 
-from tests.kafka.cluster import Node, cluster
+from chaos.real.kafka.cluster import Node, cluster
+from chaos.real.kafka.judge import Judge
 from tests.kafka.everyday.administrator import Administrator
 from tests.kafka.everyday.catalogue import Operation
 from tests.kafka.everyday.clients import Clients, python, scanned
-from tests.kafka.judge import Judge
 from traces.record import meta
 
 #: Nodes 3 and 4 are one rack: it can be lost while two controllers of three go on.

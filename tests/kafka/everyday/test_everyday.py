@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from chaos.real.kafka.judge import Judge
 from tests.kafka.everyday.operations import OPERATIONS
 from tests.kafka.everyday.playing import Played, everyday_cluster, play
-from tests.kafka.judge import Judge
 
 #: What every run must have shown, whatever else was done, unless it is undecided there.
 SHOWN = {"L1", "L2", "L3", "L4", "L5", "L8", "C1", "C2", "G8"}

@@ -10,6 +10,7 @@ from attrs import define, field
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 from kazoo.exceptions import NoNodeError  # pyright: ignore[reportMissingTypeStubs]
 
+from chaos.real.stored.zookeeper import Server
 from refimpl.metadata.contract import (
     Connected,
     Exists,
@@ -24,7 +25,6 @@ from refimpl.metadata.contract import (
 )
 from refimpl.metadata.zookeeper import ZooKeeperStore
 from tests.kafka.zookeeper.proxy import Proxy
-from tests.kafka.zookeeper.servers import Server
 
 TIMEOUT_MS = 4000
 SECONDS_TO_HAPPEN = 30

@@ -9,7 +9,7 @@ import time
 import traceback
 from random import Random
 
-from tests.fuzz import guided
+from chaos.real.fuzz import guided
 
 MOST = 1 << 16
 
@@ -34,7 +34,7 @@ def _load() -> None:
 
 def _corpus() -> guided.Corpus:
     """Good recordings, each behind the byte that names its reader."""
-    from tests.fuzz.frames import mutated
+    from chaos.real.fuzz.frames import mutated
     from tests.traces.fuzz.readers import READERS
 
     contents = [

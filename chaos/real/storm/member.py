@@ -1,4 +1,4 @@
-"""One member of a group, a process of its own: `python -m tests.kafka.storm_member`.
+"""One member of a group, a process of its own: `python -m chaos.real.storm.member`.
 
 It reads, processes and commits in the order that it is told to, until it is sent SIGTERM, and its
 calls are recorded as they happen.

@@ -1,8 +1,8 @@
 """Run clients' own test suites on our broker and on Kafka 4.3.1: `make test-suites`.
 
-No test that passes on Kafka may fail here, but for a reason that the catalogue gives. What became
-of each test is kept in `tests/suites/results.json`, from which docs/wire.md has its table. Needs
-Maven, Go and Git, and half an hour. Exit 1 where a test fails here without a reason.
+No test that passes on Kafka may fail here, but for a reason that the catalogue gives. The outcome
+of each test is kept in `results.json` beside this file, from which docs/wire.md has its table.
+Needs Maven, Go and Git, and half an hour. Exit 1 where a test fails here without a reason.
 """
 
 import argparse
@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from tests.kafka.judge import Broker, Judge, free_port
-from tests.suites.catalogue import CLUSTER_SETTINGS, PROXY_PORT, SETTINGS, SUITES
-from tests.suites.results import everything, keep, unexplained
+from chaos.real.kafka.judge import Broker, Judge, free_port
+from chaos.real.suites.catalogue import CLUSTER_SETTINGS, PROXY_PORT, SETTINGS, SUITES
+from chaos.real.suites.results import everything, keep, unexplained
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 from attrs import define, field, frozen
 
-from chaos.live import LiveRecorder
+from chaos.real.live.members import GROUP, HEARTBEAT_MS, SESSION_MS, Members
+from chaos.real.live.recorder import LiveRecorder
 from chaos.recorders.groups import group_recorder
 from chaos.recording import REPLICATION
-from properties.live.members import GROUP, HEARTBEAT_MS, SESSION_MS, Members
 from refimpl.edge import BlockingCluster
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.controller import PREFERRED, ElectLeadersRequest

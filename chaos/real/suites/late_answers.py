@@ -1,7 +1,8 @@
-"""kafka-python on Kafka 4.3.1 behind a proxy that is late: `python -m tests.suites.late_answers`.
+"""kafka-python on Kafka 4.3.1 behind a proxy that is late.
 
-The client of the suite's commit, idempotent and with one request in flight, gives up for good where
-its Metadata request is not answered yet when it wants a producer id. Exit 1 if it never does.
+`python -m chaos.real.suites.late_answers` runs it. The client of the suite's commit, idempotent and
+with one request in flight, gives up for good if its Metadata request is not answered yet when it
+wants a producer id. Exit 1 if it never does.
 """
 
 import socket
@@ -13,9 +14,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.kafka.judge import Broker, Judge, free_port
-from tests.suites.catalogue import SUITES
-from tests.suites.suite import python
+from chaos.real.kafka.judge import Broker, Judge, free_port
+from chaos.real.suites.catalogue import SUITES
+from chaos.real.suites.suite import python
 
 TIMES, LATE_S = 6, 0.3
 CLIENT = """

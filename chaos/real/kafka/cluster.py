@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.kafka.judge import CLUSTER_ID, Judge, free_port, java
+from chaos.real.kafka.judge import CLUSTER_ID, Judge, free_port, java
 
 NODES = (1, 2, 3)
 SECONDS_TO_START = 120

@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 from attrs import frozen
 
-from tests.kafka.judge import SECONDS_TO_START, free_port, java
-from tests.suites.suite import (
+from chaos.real.kafka.judge import SECONDS_TO_START, free_port, java
+from chaos.real.suites.suite import (
     FOLDER,
     Results,
     Suite,
@@ -235,7 +235,7 @@ REASONS: tuple[Reason, ...] = (
         "a bug of the client's: with one request in flight it gives up for good where its Metadata "
         "request is not answered yet, which ours does when it has made the topic. On Kafka it does "
         "so six times of six behind a proxy that answers 300 ms late "
-        "(`python -m tests.suites.late_answers`); the released 3.0.12 does not",
+        "(`python -m chaos.real.suites.late_answers`); the released 3.0.12 does not",
         always=False,
     ),
     Reason("aiokafka", r"[Tt]ransaction|maybe_wait_for_pid_on_failure", _TRANSACTIONS),

@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
+from chaos.real.fuzz.frames import mutated, seeds
+from chaos.real.fuzz.target import Broken, Target
 from refimpl.broker.offsets import Offsets
 from refimpl.edge.server.connection import Connection
 from refimpl.edge.server.peer_codec import encode
 from refimpl.wire import messages
-from tests.fuzz.frames import mutated, seeds
-from tests.fuzz.target import Broken, Target
 
 FRAMES = 4_000
 

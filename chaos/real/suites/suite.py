@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import orjson
 from attrs import frozen
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "build" / "suites"
 #: One test of Go, which runs in a process of its own: a panic takes no other test along
 GO_TEST_S = 180

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from tests.kafka.judge import LEAN, free_port, jars
+from chaos.real.kafka.judge import LEAN, free_port, jars
 
 TICK_MS = 200
 """Time-outs lie between 2 and 20 ticks."""

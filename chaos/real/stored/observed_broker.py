@@ -1,7 +1,7 @@
-"""A broker process that writes its steps down: `python -m tests.kafka.observed_broker TOPIC FILE`,
-where the file may be a pipe.
+"""A broker process that writes its steps down.
 
-Behind those it takes arguments of `highwater broker`.
+`python -m chaos.real.stored.observed_broker TOPIC FILE` and arguments of `highwater broker`; the
+file may be a pipe.
 """
 
 import argparse
@@ -11,9 +11,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from chaos.real.stored.observed_host import ObservedHost
 from refimpl.edge.commands.broker import serve
 from refimpl.edge.server.stored_broker import StoredBroker
-from tests.kafka.observed_host import ObservedHost
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Records brokers that real clients write to, as the simulator's recorder does its own."""
+"""A recorder of the steps of brokers that real clients write to, by the simulator's recorders."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

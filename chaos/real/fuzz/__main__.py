@@ -11,7 +11,7 @@ from random import Random
 from struct import pack, unpack_from
 from typing import Any
 
-from tests.fuzz import guided
+from chaos.real.fuzz import guided
 
 PEER = 4
 """Every so many frames one goes to the port for other brokers."""
@@ -31,8 +31,8 @@ def main() -> int:
 
 def _load() -> None:
     """Import what answers requests, all of it."""
+    from chaos.real.fuzz import target
     from refimpl.api.table import APIS
-    from tests.fuzz import target
 
     assert target
     for api in APIS.values():
@@ -40,7 +40,7 @@ def _load() -> None:
 
 
 def _corpus() -> guided.Corpus:
-    from tests.fuzz.frames import MOST, mutated, seeds
+    from chaos.real.fuzz.frames import MOST, mutated, seeds
 
     frames = seeds()
     return guided.Corpus(frames, lambda rng, frame: mutated(rng, frame, frames), MOST)
@@ -50,7 +50,7 @@ class Frames(guided.Campaign):
     """Frames for one broker, now and then for its port of other brokers."""
 
     def __init__(self, frames: int) -> None:
-        from tests.fuzz.target import Target
+        from chaos.real.fuzz.target import Target
 
         super().__init__(frames)
         self.target: Any = Target()
@@ -69,7 +69,7 @@ class Frames(guided.Campaign):
         except Exception as error:
             path = _written(target.history)
             print(f"{type(error).__name__}: {error}\n\tby frame {target.frames}: {data[:100]!r}")
-            print(f"To see it again: python -m tests.fuzz --replay {path}")
+            print(f"To see it again: python -m chaos.real.fuzz --replay {path}")
             return False
         return True
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import define, field
 
+from chaos.real.stored.observed_host import Answered, Intended, Line, State, lines
 from chaos.recorders.replication import (
     Registrations,
     Replication,
@@ -21,7 +22,6 @@ from chaos.recorders.replication import (
 from refimpl.events import Header, Json
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition
-from tests.kafka.observed_host import Answered, Intended, Line, State, lines
 
 
 @define(eq=False)

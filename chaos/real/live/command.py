@@ -8,8 +8,13 @@ from typing import Any
 import click
 from attrs import asdict
 
-from properties.tla.errors import Unusable
 from refimpl.outputs import FolderToWrite, json_option, write_json
+
+
+class MissingLibraryError(click.ClickException):
+    """A library that the clients or the brokers need is not installed."""
+
+    exit_code = 2
 
 
 @click.command(short_help="Break real brokers under real clients, and record both.")
@@ -32,8 +37,8 @@ def faults(
     """
     for needed in ("confluent_kafka", "kio"):
         if find_spec(needed) is None:
-            raise Unusable(f"this needs {needed.replace('_', '-')}: make setup")
-    from properties.live.run import Plan, record
+            raise MissingLibraryError(f"this needs {needed.replace('_', '-')}: make setup")
+    from chaos.real.live.run import Plan, record
 
     total, acknowledged, steps = Counter[str](), 0, 0
     recorded: list[dict[str, Any]] = []
@@ -45,7 +50,7 @@ def faults(
         recorded.append({"run": done.plan.name, **asdict(done)})
         click.echo(
             f"{done.plan.name}: {done.acknowledged} records acknowledged, {done.failed} not,"
-            f" {done.steps} steps, {done.group_steps} of the group; {_told(done.faults)}"
+            f" {done.steps} steps, {done.group_steps} of the group; {_counted(done.faults)}"
         )
         if done.group_ended:
             click.echo(f"{done.plan.name}: the group is recorded until {done.group_ended}")
@@ -56,5 +61,5 @@ def faults(
     write_json(json_file, recorded)
 
 
-def _told(counts: Counter[str]) -> str:
+def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{what} {count}" for what, count in sorted(counts.items()))

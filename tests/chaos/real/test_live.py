@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import traces
-from properties.live import run as live
-from properties.live.run import PARTITIONS, Plan, record
+from chaos.real.live import run as live
+from chaos.real.live.run import PARTITIONS, Plan, record
 from properties.mutants.catalogue import applied, catalogue
 from properties.tla.specs import SpecTree
 from properties.tla.tracecheck import TraceVerdict, validate_all

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.suites.catalogue import REASONS, Reason
-from tests.suites.results import compared, kept, unexplained
+from chaos.real.suites.catalogue import REASONS, Reason
+from chaos.real.suites.results import compared, kept, unexplained
 
 SUITES = compared()
 

@@ -7,12 +7,10 @@ lost. Exit 1 where a promise is broken.
 """
 
 import argparse
-import os
 import resource
 import signal
-import socket
+import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -29,14 +27,12 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 
 import traces
+from chaos.real.stored.brokers import Process, Stored, until
+from chaos.real.stored.observed_pipe import Steps
+from chaos.real.stored.observed_traces import Merge
+from chaos.real.stored.proxy import Proxy
+from chaos.real.stored.zookeeper import zookeeper
 from chaos.recording import REPLICATION
-from properties.tla.specs import SpecTree
-from properties.tla.tracecheck import validate_all
-from properties.tla.tracefile import read_traces
-from tests.kafka.judge import free_port
-from tests.kafka.observed_traces import Merge
-from tests.kafka.test_stored_brokers import Process, Stored, until
-from tests.kafka.zookeeper.servers import zookeeper
 from traces.record import recorded
 from traces.record.cli import record_scan
 
@@ -45,97 +41,6 @@ TOPIC, BROKERS, FAULTS = "orders", (1, 2, 3), 10
 SESSION_S = 3
 PAUSE_S = 0.03
 """Between two records: TLC follows each of them."""
-
-
-@define(eq=False)
-class Proxy:
-    """Between one broker and ZooKeeper: connections that can be cut."""
-
-    target: int
-    port: int = field(factory=free_port)
-    cut: bool = False
-    open: list[socket.socket] = field(factory=list[socket.socket])
-    listener: Any = None
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        self.listener = socket.create_server(("127.0.0.1", self.port))
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def sever(self) -> None:
-        """End all connections, and refuse new ones."""
-        self.cut = True
-        for one in self.open:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-        self.open.clear()
-
-    def close(self) -> None:
-        self.sever()
-        with suppress(OSError):
-            self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            if self.cut:
-                client.close()
-                continue
-            try:
-                server = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                client.close()
-                continue
-            self.open += [client, server]
-            for ends in ((client, server), (server, client)):
-                threading.Thread(target=_pump, args=ends, daemon=True).start()
-
-
-@define(eq=False)
-class Steps:
-    """What a broker's processes say by a pipe, kept in a file: no limit on the size of files ends
-    it, as it would end the broker's own."""
-
-    pipe: Path
-    file: Path
-    _held: int = field(default=-1, init=False)
-    _reader: threading.Thread = field(init=False)
-
-    def start(self) -> None:
-        os.mkfifo(self.pipe)
-        source = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
-        self._held = os.open(self.pipe, os.O_WRONLY)  # it does not end between two processes
-        os.set_blocking(source, True)
-        self._reader = threading.Thread(target=self._keep, args=(source,), daemon=True)
-        self._reader.start()
-
-    def stop(self) -> None:
-        """Keep what is still in the pipe; its writers have ended."""
-        os.close(self._held)
-        self._reader.join()
-
-    def _keep(self, source: int) -> None:
-        with self.file.open("wb") as file:
-            while data := os.read(source, 1 << 16):
-                file.write(data)
-        os.close(source)
-
-
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    for one in (source, target):
-        with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
-        one.close()
 
 
 @define(eq=False)
@@ -284,8 +189,8 @@ def cluster(folder: Path) -> Generator[tuple[Stored, dict[int, Proxy]]]:
         steps = {id: Steps(folder / f"pipe-{id}", folder / f"steps-{id}") for id in BROKERS}
         brokers: dict[int, Process] = {}
         for id in BROKERS:
-            program = ("tests.kafka.observed_broker", TOPIC, str(steps[id].pipe))
-            brokers[id] = Process(id, proxies[id], folder, program=program)  # type: ignore[arg-type]
+            program = ("chaos.real.stored.observed_broker", TOPIC, str(steps[id].pipe))
+            brokers[id] = Process(id, proxies[id], folder, program=program)
         stored = Stored(brokers, client)
         try:
             for id, one in stored.brokers.items():
@@ -359,9 +264,19 @@ def validated(folder: Path) -> tuple[list[str], Merge]:
     merged = Merge.of(sorted(folder.glob("steps-*")))
     path = folder / "orders.events.ndjson"
     path.write_bytes(b"".join(merged.events(folder.name, REPLICATION)))
-    verdicts = list(validate_all(read_traces([path]), SpecTree()))
+    return refusals(path), merged
+
+
+def refusals(events: Path) -> list[str]:
+    """Reasons for which `highwater validate` rejects traces of a file."""
+    found = events.with_suffix(".json")
+    command = [sys.executable, "-m", "highwater", "validate", events, "--json", found]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode not in (0, 1):
+        raise RuntimeError(f"highwater validate failed: {ran.stderr}")
+    verdicts = orjson.loads(found.read_bytes())
     assert verdicts
-    return [one.why for one in verdicts if not one.accepted], merged
+    return [one["why"] for one in verdicts if not one["accepted"]]
 
 
 def _clients(bootstrap: str, folder: Path, *, safe: bool) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ from typing import Self
 from attrs import field, frozen
 
 HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("HIGHWATER_CACHE") or HERE.parents[1] / "build") / "kafka"
+CACHE = Path(os.environ.get("HIGHWATER_CACHE") or HERE.parents[2] / "build") / "kafka"
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 # Short lives: what a second compiler and a parallel collector cost would never be earned back.
 LEAN = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")

@@ -30,10 +30,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import traces
+from chaos.real.stored.brokers import ROOT, Stored, until
+from chaos.real.stored.faults import cluster
+from chaos.real.storm.member import LIBRARIES, ORDERS, SESSION_MS, Task
 from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
-from tests.kafka.faults import cluster
-from tests.kafka.storm_member import LIBRARIES, ORDERS, SESSION_MS, Task
-from tests.kafka.test_stored_brokers import ROOT, Stored, until
 from traces.record import recorded
 from traces.record.cli import record_scan
 
@@ -64,7 +64,7 @@ class Members:
             str(self.folder),
         )
         self.started += 1
-        command = [sys.executable, "-m", "tests.kafka.storm_member", json.dumps(asdict(task))]
+        command = [sys.executable, "-m", "chaos.real.storm.member", json.dumps(asdict(task))]
         with (self.folder.parent / f"{task.name}.err").open("wb") as errors:
             self.running[number] = subprocess.Popen(command, stderr=errors)
 

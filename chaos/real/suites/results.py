@@ -4,8 +4,8 @@ from pathlib import Path
 
 import orjson
 
-from tests.suites.catalogue import REASONS
-from tests.suites.suite import Results
+from chaos.real.suites.catalogue import REASONS
+from chaos.real.suites.suite import Results
 
 FILE = Path(__file__).with_name("results.json")
 

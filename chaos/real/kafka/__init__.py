@@ -1,0 +1,1 @@
+"""Apache Kafka as processes: its jars by Maven, its tools, one broker, three brokers."""

@@ -1,0 +1,1 @@
+"""`highwater faults`: brokers in this process, clients by TCP, faults, and a record of it all."""

@@ -1,0 +1,1 @@
+"""`make test-faults`: processes of `highwater broker` on ZooKeeper, observed and broken."""

@@ -1,1 +1,0 @@
-"""Real clients against brokers that are broken meanwhile: what both did, written down."""

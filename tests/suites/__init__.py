@@ -1,1 +1,0 @@
-"""Other clients' own test suites against our broker and against real Kafka."""
