@@ -9,26 +9,16 @@ handled for it while it does not read its answers.
 import asyncio
 import socket
 from collections import deque
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
-from attrs import define
-
-from refimpl.api.dispatch import dispatch, served
-from refimpl.api.table import Api
-from refimpl.edge.server.failing import failing, with_errors
-from refimpl.edge.server.faults import client_of
+from refimpl.api.dispatch import served
+from refimpl.edge.server.limits import Limits, Share
 from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.received import Received
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import Buffer, FrameReader
 
-if TYPE_CHECKING:
-    from refimpl.edge.server.listener import Listener
-
 PRODUCE = 0
-IN_FLIGHT = 64
-IN_FLIGHT_BYTES = 4 << 20
-"""Of one connection: while this much waits for answers, the next request waits to begin."""
 UNSENT = 1 << 20
 GATHERED = 1 << 15
 """Answers that are ready wait for others until they are so large together."""
@@ -37,59 +27,42 @@ GATHERED = 1 << 15
 _SHARED = memoryview(bytearray(1 << 18))
 
 
-@define(eq=False)
-class Received:
-    """A request, which faults may hold back, and the place of its response among the others.
+class Acceptor(Protocol):
+    """The listener that accepted a connection."""
 
-    It takes so much of a budget, until it is answered and all before it are.
-    """
-
-    connection: "Connection"
-    api: Api
-    frame: Buffer
-    size: int
+    limits: Limits
+    #: For large frames, and for all other requests, of all connections
     budget: Budget
-    #: What faults do to it: refuse it with this error, or keep its answer
-    error: str | None = None
-    is_answered: bool = True
-    #: The connection ends in place of the answer
-    disconnects: bool = False
-    done: bool = False
-    parts: list[Buffer] | None = None
+    in_flight: Budget
+    paused: bool
 
-    def begin(self) -> None:
-        """Hand it to the broker. An error of ours ends the connection, and nothing else."""
-        connection = self.connection
-        if connection.transport is None:
-            return
-        listener = connection.listener
-        broker, change = listener.broker, None
-        if self.error is not None:
-            broker, change = failing(broker, self.error), partial(with_errors, error=self.error)
-        if listener.watch is not None:
-            listener.client_id = client_of(self)
-        frame, self.frame = self.frame, b""  # what the node keeps of it is enough
-        host, mute = connection.host, connection.mute
-        try:
-            dispatch(broker, self.api, frame, host, self.answer, mute, change)
-        except WireError as error:
-            connection.refuse(error)
-        except Exception as error:
-            listener.failed(self.api, error)
-            connection.end()
+    def opened(self, connection: "Connection") -> None:
+        """It has begun."""
 
-    def answer(self, parts: list[Buffer] | None) -> None:
-        """Its response, or None for none."""
-        if self.disconnects:
-            self.connection.end()
-        elif self.is_answered:
-            self.connection.answered(self, parts)
+    def closed(self, connection: "Connection") -> None:
+        """It is gone."""
+
+    def handle(self, received: Received) -> None:
+        """A request has come by it."""
+
+    def begin(self, received: Received) -> None:
+        """Hand a request to the broker."""
+
+    def refused(self, connection: "Connection", error: WireError) -> None:
+        """It ends because of this error."""
+
+    def unsent(self, connection: "Connection") -> None:
+        """Its client does not read."""
+
+    def time(self) -> float:
+        """The event loop's time in seconds."""
+        ...
 
 
 class Connection(asyncio.BufferedProtocol):
     """One client, until it goes or breaks the protocol."""
 
-    def __init__(self, listener: "Listener") -> None:
+    def __init__(self, listener: Acceptor) -> None:
         self.listener = listener
         self.reader = FrameReader(listener.limits.request_max_bytes)
         self.transport: asyncio.Transport | None = None
@@ -100,10 +73,8 @@ class Connection(asyncio.BufferedProtocol):
         self._answers: list[Buffer] = []  # until they are sent together
         self._answered_bytes = 0  # of these
         self._turning = self._sends_soon = False
-        self._reserved = 0  # for the frame that is being received
-        self._in_flight = 0  # bytes of requests that wait for their answers
-        self._begins = 0  # of these, what the next request has been granted
-        self._asking = self._asking_to_begin = False
+        budgets = listener.budget, listener.in_flight
+        self._share = Share(*budgets, self._read_or_not, self._turn_soon)
         self._reading = self._writable = True
         self._is_refused = False
         self._muted = 0
@@ -125,73 +96,31 @@ class Connection(asyncio.BufferedProtocol):
         """It has gone: its answers go nowhere."""
         self.transport = None
         self.listener.closed(self)
-        budget = self._budget
-        if self._asking:
-            budget.forget(self._granted)
-        if self._asking_to_begin:
-            self.listener.in_flight.forget(self._granted_to_begin)
-        self.listener.in_flight.give_back(self._begins)
         slots, self._slots = self._slots, deque[Received]()
-        given = self._reserved + sum(reserved for _, reserved in self._waiting)
+        waiting = sum(reserved for _, reserved in self._waiting)
         self._waiting.clear()
-        self._reserved = 0
-        for slot in slots:
-            slot.budget.give_back(slot.size)
-        budget.give_back(given)
+        self._share.end(slots, waiting)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """The place of the next bytes."""
         return self.reader.space() or _SHARED
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many have come."""
         self.active_at = self.listener.time()
-        reader = self.reader
+        reader, share = self.reader, self._share
         try:
             frames = reader.filled(nbytes) if reader.size else reader.feed(_SHARED[:nbytes])
         except WireError as error:
             self.refuse(error)
             return
         for frame in frames:
-            self._waiting.append((frame, self._reserved))
-            self._reserved = 0
-        if reader.size and not self._reserved and not self._asking:
-            self._reserve(reader.size)
+            self._waiting.append((frame, share.received()))
+        asks = reader.size and not share.reserved and not share.waits_to_receive
+        if asks and not share.reserve(reader.size):
+            self._read_or_not()
         if self._waiting:
             self.turn()
-
-    @property
-    def _budget(self) -> Budget:
-        return self.listener.budget
-
-    def _reserve(self, size: int) -> None:
-        """Room for a large frame, or no more reading until there is some."""
-        if self._budget.take(size, self._granted):
-            self._reserved = size
-        else:
-            self._asking = True
-            self._read_or_not()
-
-    def _granted(self) -> None:
-        self._asking, self._reserved = False, self.reader.size
-        self._read_or_not()
-
-    def _room_to_begin(self, frame: Buffer) -> bool:
-        """Room for a frame that came without asking, from now until it is answered."""
-        if self._begins == len(frame):  # granted since
-            self._begins = 0
-            return True
-        if self._asking_to_begin:
-            return False
-        if self.listener.in_flight.take(len(frame), self._granted_to_begin):
-            return True
-        self._asking_to_begin = True
-        return False
-
-    def _granted_to_begin(self) -> None:
-        self._asking_to_begin = False
-        self._begins = len(self._waiting[0][0])
-        asyncio.get_running_loop().call_soon(self.turn)
 
     # Requests
 
@@ -205,6 +134,9 @@ class Connection(asyncio.BufferedProtocol):
             self._send()
         self._read_or_not()
 
+    def _turn_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self.turn)
+
     def _handle_waiting(self) -> None:
         while self._waiting and self.transport is not None:
             frame, reserved = self._waiting[0]
@@ -215,13 +147,13 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if not self._may_begin(api.key):
                 break
-            if not reserved and not self._room_to_begin(frame):
+            if not reserved and not self._share.admits(len(frame)):
                 break
             self._waiting.popleft()
-            budget = self._budget if reserved else self.listener.in_flight
+            budget = self.listener.budget if reserved else self.listener.in_flight
             received = Received(self, api, frame, len(frame), budget)
             self._slots.append(received)
-            self._in_flight += received.size
+            self._share.in_flight += received.size
             self.listener.handle(received)
 
     def _may_begin(self, api_key: int) -> bool:
@@ -231,7 +163,12 @@ class Connection(asyncio.BufferedProtocol):
         if not slots:
             return True
         in_a_row = api_key == PRODUCE and slots[-1].api.key == PRODUCE
-        return in_a_row and len(slots) < IN_FLIGHT and self._in_flight < IN_FLIGHT_BYTES
+        return in_a_row and self._share.has_room_beside(len(slots))
+
+    def begin(self, received: Received) -> None:
+        """Hand a request to the broker, unless nobody waits for its answer any more."""
+        if self.transport is not None:
+            self.listener.begin(received)
 
     def answered(self, received: Received, parts: list[Buffer] | None) -> None:
         """The answer to a request: it goes out once all before it have."""
@@ -239,8 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         slots = self._slots
         while slots and slots[0].done:
             first = slots.popleft()
-            self._in_flight -= first.size
-            first.budget.give_back(first.size)
+            self._share.answered(first)
             if first.parts:
                 self._answers += first.parts
                 self._answered_bytes += sum(map(len, first.parts))
@@ -251,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._turning:
             return
         if self._waiting:
-            asyncio.get_running_loop().call_soon(self.turn)
+            self._turn_soon()
         elif self._answers and not self._sends_soon:
             self._sends_soon = True
             asyncio.get_running_loop().call_soon(self._send)
@@ -285,8 +221,8 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
 
     def refuse_after(self, time_ms: int) -> None:
-        """Read nothing, and end it after so long: who connects too often shall not try again at
-        once."""
+        """Read nothing, and end it after so long: a client that connects too often shall not try
+        again at once."""
         if self.transport is not None:
             self._is_refused = True
             self._read_or_not()
@@ -314,7 +250,12 @@ class Connection(asyncio.BufferedProtocol):
         transport = self.transport
         if transport is None or transport.is_closing():
             return
-        held = self._waiting or self._asking or self._is_refused or self.listener.paused
+        held = (
+            self._waiting
+            or self._share.waits_to_receive
+            or self._is_refused
+            or self.listener.paused
+        )
         wanted = not held
         if wanted != self._reading:
             self._reading = wanted
@@ -322,14 +263,14 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """How much of its answers waits for the client."""
+        """Bytes of its answers that wait for the client."""
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     @property
     def holds_memory(self) -> bool:
-        """Whether the rest of a large frame is waited for, with memory for all of it."""
-        return self._reserved > 0
+        """True while it waits for the rest of a large frame, with memory for all of it."""
+        return self._share.reserved > 0
 
     def idle_since(self) -> float:
-        """When it last did something, or now if it waits for us."""
+        """The time at which it last did something, or now if it waits for us."""
         return self.listener.time() if self._slots and self._writable else self.active_at

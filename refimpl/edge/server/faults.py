@@ -6,17 +6,12 @@ many it is for.
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from attrs import define, field
 
 from refimpl.edge.server import arguments
-from refimpl.wire.errors import WireError
-from refimpl.wire.headers import read_client_id
-from refimpl.wire.messages import is_flexible
-
-if TYPE_CHECKING:
-    from refimpl.edge.server.connection import Received
+from refimpl.edge.server.received import Received
 
 What = Literal[
     "hold", "delay", "drop", "drop response", "fail", "disconnect", "disconnect unhandled"
@@ -55,9 +50,9 @@ class Rule:
     observe: Callable[[str, str | None], None] | None = None
     seen: int = field(default=0, init=False)
     met: int = field(default=0, init=False)
-    held: list["Received"] = field(factory=list["Received"], init=False)
+    held: list[Received] = field(factory=list[Received], init=False)
     #: Requests that nobody will answer; their clients wait for them
-    _unanswered: list["Received"] = field(factory=list["Received"], init=False)
+    _unanswered: list[Received] = field(factory=list[Received], init=False)
     _waiters: list[tuple[int, asyncio.Future[None]]] = field(
         factory=list[tuple[int, asyncio.Future[None]]], init=False
     )
@@ -125,7 +120,7 @@ class Rule:
         for received in unanswered:
             received.connection.abort()
 
-    def unanswered(self, received: "Received") -> None:
+    def unanswered(self, received: Received) -> None:
         """Remember a request that gets no answer."""
         self._unanswered.append(received)
 
@@ -147,9 +142,9 @@ class Faults:
         for rule in rules:
             rule.release()
 
-    def meet(self, received: "Received") -> bool:
+    def meet(self, received: Received) -> bool:
         """Let a fault happen to a request, if one is meant for it; answers whether one was."""
-        api, client_id = received.api, client_of(received)
+        api, client_id = received.api, received.client_id()
         # Each rule counts every request that it concerns, also those that another one meets.
         due = [r for r in self.rules if r.concerns(api.name, client_id) and r.is_due()]
         for rule in due[:1]:
@@ -157,7 +152,7 @@ class Faults:
             rule.meet(client_id)
         return bool(due)
 
-    def _happen(self, rule: Rule, received: "Received") -> None:
+    def _happen(self, rule: Rule, received: Received) -> None:
         match rule.what:
             case "hold":
                 rule.held.append(received)
@@ -178,15 +173,3 @@ class Faults:
             case "fail":
                 received.error = rule.error
                 received.begin()
-
-
-def client_of(received: "Received") -> str | None:
-    """The client.id in a request's header, if that can be read at all."""
-    api, frame = received.api, received.frame
-    version = int.from_bytes(frame[2:4], signed=True)
-    try:
-        if not api.first <= version <= api.last:
-            return None
-        return read_client_id(frame, flexible=is_flexible(api.key, version))[0]
-    except WireError:
-        return None

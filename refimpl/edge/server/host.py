@@ -16,7 +16,8 @@ from refimpl.broker.node import Node
 from refimpl.configs import Configs
 from refimpl.edge.server.clock import Clock, Timers
 from refimpl.edge.server.faults import Faults
-from refimpl.edge.server.listener import Limits, Listener
+from refimpl.edge.server.limits import Limits
+from refimpl.edge.server.listener import Listener
 from refimpl.edge.server.log_directory import Directory, partitions_in
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.network import Network

@@ -5,16 +5,20 @@ import socket
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from refimpl.api.call import Served
+from refimpl.api.dispatch import dispatch
 from refimpl.api.table import Api
-from refimpl.configs import Configs
-from refimpl.edge.server.connection import Connection, Received
-from refimpl.edge.server.faults import Faults, client_of
+from refimpl.edge.server.connection import Connection
+from refimpl.edge.server.failing import failing, with_errors
+from refimpl.edge.server.faults import Faults
+from refimpl.edge.server.limits import Limits
 from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.received import Received
 from refimpl.edge.server.unserved import HANDSHAKE_FAILURE, SASL, Unserved, is_tls
 from refimpl.edge.server.watching import Watch
 from refimpl.wire.errors import WireError
@@ -23,40 +27,6 @@ BACKLOG = 1024
 ACCEPT_AGAIN_S = 1.0
 #: What tests would otherwise wait for; anything that is set comes before it
 QUICK: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
-
-
-@frozen(kw_only=True)
-class Limits:
-    """What clients may cost, by Kafka's names where it has one."""
-
-    #: socket.request.max.bytes: the largest frame
-    request_max_bytes: int = 100 << 20
-    #: queued.max.request.bytes, for large frames of all connections together
-    queued_max_request_bytes: int = 512 << 20
-    #: connections.max.idle.ms
-    connections_max_idle_ms: int = 600_000
-    #: How long a large frame may make no progress: it holds memory that others wait for
-    stalled_frame_max_ms: int = 30_000
-    #: max.connections
-    max_connections: int = 2**31 - 1
-    #: Answers that clients do not read, of all connections together; the largest is cut off
-    unsent_max_bytes: int = 512 << 20
-
-
-def limits_of(configs: Configs) -> Limits:
-    """What server.properties say of clients."""
-
-    def number(name: str) -> int:
-        return int(str(configs[name]))
-
-    queued = number("queued.max.request.bytes")
-    defaults = Limits()
-    return Limits(
-        request_max_bytes=number("socket.request.max.bytes"),
-        queued_max_request_bytes=queued if queued > 0 else defaults.queued_max_request_bytes,
-        connections_max_idle_ms=number("connections.max.idle.ms"),
-        max_connections=number("max.connections"),
-    )
 
 
 @define(eq=False)
@@ -196,9 +166,27 @@ class Listener:
         if received.api.key in SASL:
             self.unserved.login(received.connection.host, received.api.name)
         if self.watch is not None:
-            self.watch.requested(received.api.name, client_of(received))
+            self.watch.requested(received.api.name, received.client_id())
         if not self.faults.rules or not self.faults.meet(received):
             received.begin()
+
+    def begin(self, received: Received) -> None:
+        """Hand a request to the broker. An error of ours ends its connection, and nothing else."""
+        connection, error = received.connection, received.error
+        broker, change = self.broker, None
+        if error is not None:
+            broker, change = failing(broker, error), partial(with_errors, error=error)
+        if self.watch is not None:
+            self.client_id = received.client_id()
+        frame, received.frame = received.frame, b""  # the node keeps of it what it needs
+        host, respond, mute = connection.host, received.answer, connection.mute
+        try:
+            dispatch(broker, received.api, frame, host, respond, mute, change)
+        except WireError as wrong:
+            connection.refuse(wrong)
+        except Exception as bug:
+            self.failed(received.api, bug)
+            connection.end()
 
     def refused(self, connection: Connection, error: WireError) -> None:
         """A connection ends for what came by it."""

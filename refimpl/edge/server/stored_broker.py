@@ -13,7 +13,8 @@ from attrs import define, field
 
 from refimpl.configs import Configs
 from refimpl.edge.server.addresses import advertised_of
-from refimpl.edge.server.listener import QUICK, limits_of
+from refimpl.edge.server.limits import limits_of
+from refimpl.edge.server.listener import QUICK
 from refimpl.edge.server.log_directory import FileDirectory, MemoryDirectory, random_id
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.peers import PeerNetwork

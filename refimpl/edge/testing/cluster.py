@@ -25,7 +25,8 @@ from refimpl.edge.server.cues import Cue, Cues, Event, new_cue
 from refimpl.edge.server.errors import ClusterError, NotRunning
 from refimpl.edge.server.faults import Rule, What, Which
 from refimpl.edge.server.host import BrokerHost
-from refimpl.edge.server.listener import QUICK, limits_of
+from refimpl.edge.server.limits import limits_of
+from refimpl.edge.server.listener import QUICK
 from refimpl.edge.server.log_directory import (
     Directory,
     FileDirectory,

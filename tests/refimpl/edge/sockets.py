@@ -12,7 +12,8 @@ from attrs import define, field
 from refimpl.api.call import Served
 from refimpl.controller.client_quotas import ClientQuotas
 from refimpl.edge.server.faults import Faults
-from refimpl.edge.server.listener import Limits, Listener
+from refimpl.edge.server.limits import Limits
+from refimpl.edge.server.listener import Listener
 from refimpl.edge.server.memory import Budget
 from refimpl.messages.cluster import ClusterMetadata
 from tests.refimpl.edge.patience import PATIENCE_S

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refimpl.edge.server.listener import Limits
+from refimpl.edge.server.limits import Limits
 from refimpl.messages.broker import (
     ListedOffset,
     ListOffsetsResponse,

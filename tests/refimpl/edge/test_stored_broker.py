@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from refimpl.configs import Configs
 from refimpl.edge.commands.broker import broker
-from refimpl.edge.server.listener import Limits
+from refimpl.edge.server.limits import Limits
 from refimpl.edge.server.log_directory import MemoryDirectory
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.peers import PeerNetwork
