@@ -184,7 +184,14 @@ def _settle_classic(members: Members, group: str, size: int) -> None:
     def join(member: str) -> int:
         return members.ask(
             m.JoinGroupRequest(
-                *(group, 10_000, 10_000, member, None, "consumer", protocols, "client"),
+                group,
+                10_000,
+                10_000,
+                member,
+                None,
+                "consumer",
+                protocols,
+                "client",
                 requires_known_member_id=False,
             )
         )
@@ -223,7 +230,12 @@ def _settle_consumer(members: Members, group: str, size: int) -> None:
             joins = epoch == 0
             token = members.ask(
                 m.ConsumerGroupHeartbeatRequest(
-                    *(group, member, epoch, None, None, 60_000 if joins else -1),
+                    group,
+                    member,
+                    epoch,
+                    None,
+                    None,
+                    60_000 if joins else -1,
                     ("t",) if joins else None,
                     topic_partitions=() if joins else owned[member],
                 )

@@ -69,9 +69,7 @@ class ZooKeeperCluster:
     def start(self, broker: int) -> None:
         """Start a broker's process, and let it be registered."""
         endpoint = Endpoint("PLAINTEXT", f"host{broker}", 9092)
-        made = StoredController(
-            *(broker, self.config, Random(broker), BrokerAddress((endpoint,)), 1)
-        )
+        made = StoredController(broker, self.config, Random(broker), BrokerAddress((endpoint,)), 1)
         store = ZooKeeperStore(self.hosts, SESSION_MS, self.root)
         self.controllers[broker], self._stores[broker] = made, store
         self._runner.run(self._start(broker))

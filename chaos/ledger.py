@@ -60,7 +60,10 @@ class Ledger:
             ledger.following = found["following"]
             seen: dict[str, Any] = found["tally"]
             ledger.tally = Tally(
-                *(seen["seeds"], seen["events"], seen["simulated_ms"], seen["cpu_s"]),
+                seen["seeds"],
+                seen["events"],
+                seen["simulated_ms"],
+                seen["cpu_s"],
                 Counter[str](seen["counts"]),
                 [SeedResult(**one) for one in seen["failed"]],
             )

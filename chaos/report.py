@@ -27,7 +27,10 @@ def watching(console: Console, total: int | None) -> Generator[Callable[[Tally],
         return
     columns = (
         TextColumn("seeds"),
-        *(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
     )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=total)

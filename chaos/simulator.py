@@ -164,8 +164,13 @@ def build(
     script = expand(settings) if script is None else script
     rng, timeline = Random(settings.seed * 2), Timeline()
     network = Network(
-        *(timeline, rng, settings.delay_ms, settings.jitter_ms),
-        *(settings.drop, settings.duplicate, settings.stray),
+        timeline,
+        rng,
+        settings.delay_ms,
+        settings.jitter_ms,
+        settings.drop,
+        settings.duplicate,
+        settings.stray,
     )
     simulation = Simulation(settings, rng, timeline, network, network.counts)
     simulation.history = History(timeline) if history else None
@@ -221,8 +226,16 @@ def build(
     if settings.lasting:
         availability = AvailabilityOracle(simulation, brokers, clients, judged, producers)
     progress = ProgressOracle(
-        *(simulation, nemesis, of_topic, group, producers, consumers),
-        *(control_plane, operations, deletion, availability),
+        simulation,
+        nemesis,
+        of_topic,
+        group,
+        producers,
+        consumers,
+        control_plane,
+        operations,
+        deletion,
+        availability,
     )
     nodes: list[Node] = [
         *(controller, *brokers, nemesis, progress),
@@ -349,7 +362,12 @@ def _cluster(
     store.provide(names, [ASSIGNMENTS[name.partition % 2] for name in names])
     hosts = [
         StoredBrokerHost(
-            *(id, simulation, store, config, names, _disk(simulation)),
+            id,
+            simulation,
+            store,
+            config,
+            names,
+            _disk(simulation),
             controllers=_controller_config(settings),
             groups=_groups(settings),
         )

@@ -80,7 +80,12 @@ class ClassicMember(GroupMember):
         )
         session_ms = self.simulation.settings.member_session_ms
         body = g.JoinGroupRequest(
-            *(GROUP, session_ms, self._rebalance_ms, self.member_id, None, PROTOCOL_TYPE),
+            GROUP,
+            session_ms,
+            self._rebalance_ms,
+            self.member_id,
+            None,
+            PROTOCOL_TYPE,
             ((self.assignor.name, metadata),),
             client_id=f"c{self.member - 1}",
         )

@@ -27,7 +27,6 @@ from refimpl.messages.controller import (
     StorageFailed,
 )
 from refimpl.messages.group import ConsumerGroupHeartbeatRequest
-from refimpl.named import named
 
 
 @define(eq=False)
@@ -123,7 +122,7 @@ class BrokerHost:
         topics = {name.topic: simulation.settings.min_isr for name in self.partitions}
         process = len(self.nodes) + 1
         self.nodes.append(
-            Node(*(self.id, self.config, self.disk, topics, process), group_config=self.groups)
+            Node(self.id, self.config, self.disk, topics, process, group_config=self.groups)
         )
         self._carry_out(self.node.start(simulation.timeline.now, self._partitions()))
 
@@ -187,7 +186,7 @@ class BrokerHost:
         for output in outputs:
             kind = output.__class__
             if kind is Timer:
-                timer = named(ProcessTimer, (process, output))
+                timer = ProcessTimer(process, output)
                 due[output[0]].append((id, timer))
             elif kind is Response or kind is Request:
                 send(output)

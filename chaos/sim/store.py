@@ -143,7 +143,8 @@ class StoreHost:
         paths[0] = Create("/controller_epoch", b"0")
         registrations = [
             PartitionRegistration(
-                *(name, TOPIC_IDS[name.topic]),
+                name,
+                TOPIC_IDS[name.topic],
                 LeaderAndIsr(1, BROKERS[0], frozenset(BROKERS), 1),
                 assignment,
             )

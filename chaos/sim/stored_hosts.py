@@ -59,11 +59,19 @@ class StoredBrokerHost(BrokerHost):
         process = len(self.nodes) + 1
         rng = Random(simulation.settings.seed * 2 + self.id * PROCESSES + process)
         candidate = StoredController(
-            *(self.id, self.controllers, rng, BrokerAddress(), process),
+            self.id,
+            self.controllers,
+            rng,
+            BrokerAddress(),
+            process,
             self.disk.clean_shutdown_epoch() if process > 1 else FIRST,
         )
         node = StoredNode(
-            *(self.id, self.config, self.disk, topics, process),
+            self.id,
+            self.config,
+            self.disk,
+            topics,
+            process,
             candidate=candidate,
             group_config=self.groups,
         )

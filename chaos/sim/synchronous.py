@@ -61,7 +61,7 @@ class StoredCluster:
         """Start a broker's process, and let all that follows from it happen."""
         endpoint = Endpoint("PLAINTEXT", f"host{broker}", 9092)
         controller = StoredController(
-            *(broker, self.config, Random(broker), BrokerAddress((endpoint,), rack), incarnation)
+            broker, self.config, Random(broker), BrokerAddress((endpoint,), rack), incarnation
         )
         client = StoreClient(broker * CLIENT + incarnation, SESSION_MS)
         metadata = Metadata(context=Context(broker, BrokerConfig(), incarnation))

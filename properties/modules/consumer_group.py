@@ -278,9 +278,7 @@ class ConsumerGroup(Binding):
             for m in self.ids
             if self._name(m) in members
         }
-        self.group = Group(
-            *("g", state["groupEpoch"], 0, state["targetEpoch"], NOW), members, target
-        )
+        self.group = Group("g", state["groupEpoch"], 0, state["targetEpoch"], NOW, members, target)
         self.clients = [
             Membership(epoch, self._set(told), self._set(owned))
             for epoch, told, owned in zip(

@@ -168,7 +168,12 @@ class GroupOffsets(Binding):
         topics = (NAME.topic,) if self.subscribed else ("another",)
         metadata = INT16.packing.pack(0) + write(Subscription(topics=topics), 0)
         request = m.JoinGroupRequest(
-            *(GROUP, 10_000, 10_000, self.members[which], None, "consumer"),
+            GROUP,
+            10_000,
+            10_000,
+            self.members[which],
+            None,
+            "consumer",
             (("range", metadata),),
             client_id="ab"[which],
             requires_known_member_id=False,

@@ -332,7 +332,12 @@ def _explored(asking: _Run) -> Finished:
         short = states * len(asking.mutants) < LONG
         command = [
             *jvm(mutated, scratch, HEAP_MB, quick=short),
-            *("Mutants", module, str(config), numbers, str(BEGIN_S), str(most)),
+            "Mutants",
+            module,
+            str(config),
+            numbers,
+            str(BEGIN_S),
+            str(most),
         ]
         return run(command, folder, LIMIT_S)
     finally:

@@ -63,7 +63,11 @@ class Tlc:
         with _scratch() as scratch:
             command = [
                 *jvm(self.tree, scratch, self.heap_mb, self.quick),
-                *("Batch", module, str(scratch / "states"), " ".join(_SEARCH), *map(str, models)),
+                "Batch",
+                module,
+                str(scratch / "states"),
+                " ".join(_SEARCH),
+                *map(str, models),
             ]
             finished = run(command, self.tree.folder(module), limit_s)
         outcomes: dict[str, Outcome] = {}

@@ -6,8 +6,6 @@ from refimpl.configs.definition import BROKER, GROUP, PER_BROKER, QUOTA, TOPIC, 
 from refimpl.configs.resolution import Configs
 from refimpl.configs.values import ConfigError, Type, Value
 
-MAX_VALUE_LENGTH = 2**15 - 1
-
 
 def validate_topic(overrides: Mapping[str, str], broker: Configs) -> None:
     """A topic's own configurations, together with what it takes from its broker; ConfigError."""

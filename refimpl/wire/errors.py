@@ -63,11 +63,3 @@ def error_names() -> Mapping[int, str]:
 def error_code(name: str | None) -> ErrorCode:
     """The number of an error by the name that the node gave it; None is no error."""
     return _codes().get(name, ErrorCode.unknown_server_error)
-
-
-def error_name(code: int) -> str | None:
-    """The name of an error that a peer answered; None is no error."""
-    try:
-        return ErrorCode(code).name.upper() if code else None
-    except ValueError:
-        return "UNKNOWN_SERVER_ERROR"

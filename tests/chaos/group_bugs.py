@@ -71,7 +71,9 @@ def commit(c: Cluster, *, by: int = 0, generation: int = 0, member: str = "") ->
 
 
 @breaks(
-    *(f"{G}.judge: CommittedDelivered", f"{A}._committed: judge()", f"{A}._written: _committed()"),
+    f"{G}.judge: CommittedDelivered",
+    f"{A}._committed: judge()",
+    f"{A}._written: _committed()",
     commit_when="before",
 )
 def commits_what_nobody_was_handed(c: Cluster) -> None:

@@ -319,7 +319,9 @@ def _lasts(c: Cluster) -> None:
 
 
 @breaks(
-    *(f"{A}._must_be_led: Availability", f"{A}.look: _must_be_led()", f"{E}.handle: look()"),
+    f"{A}._must_be_led: Availability",
+    f"{A}.look: _must_be_led()",
+    f"{E}.handle: look()",
     lasting=True,
 )
 def nobody_takes_over(c: Cluster) -> None:

@@ -169,13 +169,17 @@ def nobody_answers_after_a_loss(c: Cluster) -> None:
 
 
 UNAVAILABLE = (
-    *(nobody_takes_over_who_is_told_late, nobody_answers_whom_the_leader_does_not_reach),
-    *(nobody_answers_without_enough_replicas, nobody_answers_in_noise, nobody_answers_after_a_loss),
+    nobody_takes_over_who_is_told_late,
+    nobody_answers_whom_the_leader_does_not_reach,
+    nobody_answers_without_enough_replicas,
+    nobody_answers_in_noise,
+    nobody_answers_after_a_loss,
 )
 LASTING = {"lasting": True}
 DELETES = {"deletes": True}
 AFTER_A_LOSS = (
-    *(moves_its_log_start_back_with_a_cut, has_deleted_records_again_after_a_loss),
+    moves_its_log_start_back_with_a_cut,
+    has_deleted_records_again_after_a_loss,
     deletes_what_is_not_committed_after_a_loss,
 )
 WAITS = Case(bugs.leaves_a_producer_without_answer_for_long, LASTING)
@@ -185,65 +189,92 @@ L, LOSSY = f"{P}._commits_what_is_lost", {"lossy": True}
 EXCUSES: list[tuple[str, str, bool, Case]] = [
     (f"{P}.unavailable", "self.settings.elr", True, Case(nobody_leads_and_nobody_may)),
     (
-        *(f"{P}.unavailable", "not self.settings.unclean", True),
+        f"{P}.unavailable",
+        "not self.settings.unclean",
+        True,
         Case(nobody_leads_and_nobody_may, {**ELR, "unclean": True}),
     ),
     (
-        *(f"{P}.unavailable", "self.settings.overlap or self.settings.min_isr < 2", True),
+        f"{P}.unavailable",
+        "self.settings.overlap or self.settings.min_isr < 2",
+        True,
         Case(nobody_leads_and_nobody_may, {**ELR, "min_isr": 2, "overlap": False}),
     ),
     (f"{P}.unavailable", "state.leader is None", True, Case(leads_without_isr, ELR)),
     (f"{P}.unavailable", "not state.isr | state.elr", True, Case(bugs.elects_nobody, ELR)),
     (
-        *(f"{P}._judges", "epoch >= self.era and (not self.unsettled)", False),
+        f"{P}._judges",
+        "epoch >= self.era and (not self.unsettled)",
+        False,
         Case(bugs.acknowledges_what_is_not_there),
     ),
     (f"{P}._holds_committed", "known <= log.start", True, Case(bugs.takes_in_who_lacks_records)),
     (
-        *(f"{P}._last_may_lose", "self.settings.lossy", True),
+        f"{P}._last_may_lose",
+        "self.settings.lossy",
+        True,
         Case(comes_back_alone_without_records),
     ),
     (
-        *(f"{P}._last_may_lose", "not self.settings.elr", True),
+        f"{P}._last_may_lose",
+        "not self.settings.elr",
+        True,
         Case(comes_back_alone_without_records, {"lossy": True, "elr": True}),
     ),
     (
-        *(f"{P}.registered", "isr == frozenset((replica.id,))", True),
+        f"{P}.registered",
+        "isr == frozenset((replica.id,))",
+        True,
         Case(bugs.comes_back_in_sync_without_records, {"lossy": True}),
     ),
     (
-        *(L, "last in leader.isr", True),
+        L,
+        "last in leader.isr",
+        True,
         Case(commits_without_who_is_back, LOSSY),
     ),
     (
-        *(L, "leader.seen.get(last, 0) < replica.incarnation", True),
+        L,
+        "leader.seen.get(last, 0) < replica.incarnation",
+        True,
         Case(commits_what_the_new_process_lacks, LOSSY),
     ),
     (
-        *(L, "_records(replica, new - 1, new) != _records(leader, new - 1, new)", True),
+        L,
+        "_records(replica, new - 1, new) != _records(leader, new - 1, new)",
+        True,
         Case(commits_what_a_third_replica_lacks, LOSSY),
     ),
     (f"{P}._shows_what_is_lost", "not replica.leads", True, Case(leader_shows_what_is_lost)),
     (
-        *(f"{P}._shows_what_is_lost", "one[offset:end] == list(records)", True),
+        f"{P}._shows_what_is_lost",
+        "one[offset:end] == list(records)",
+        True,
         Case(follower_shows_what_never_was),
     ),
     (
-        *(f"{E}._find", "not oracle.log.loss_allowed", False),
+        f"{E}._find",
+        "not oracle.log.loss_allowed",
+        False,
         Case(loses_an_acknowledged_record_in_a_later_era),
     ),
     (
-        *(f"{E}._find", "not oracle.era", False),
+        f"{E}._find",
+        "not oracle.era",
+        False,
         Case(bugs.loses_an_acknowledged_record, {"unclean": True}),
     ),
     (
-        *("CommitDelay.is_slow", "now <= self.slow_until", True),
+        "CommitDelay.is_slow",
+        "now <= self.slow_until",
+        True,
         Case(group_bugs.rebalances_for_ever),
     ),
     (
         "CommitDelay.is_slow",
         "self.uncommitted and now - self.uncommitted[0][1] > self.session_ms // 2",
-        *(True, Case(group_bugs.rebalances_for_ever)),
+        True,
+        Case(group_bugs.rebalances_for_ever),
     ),
     (f"{D}._look", "oracle.era > 0", True, Case(bugs.moves_its_log_start_back, DELETES)),
     (f"{D}._look", "_cuts(seen)", True, Case(moves_its_log_start_back_without_a_cut, DELETES)),
@@ -262,7 +293,9 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
     (f"{A}._must_answer", "len(in_touch) < settings.min_isr", True, WAITS),
     (f"{A}._must_answer", "not all((reaches(leader, c) for c in self.clients))", True, WAITS),
     (
-        *("_is_decision", "any(change.path.startswith(f'{root}/') for root in DECIDED)", False),
+        "_is_decision",
+        "any(change.path.startswith(f'{root}/') for root in DECIDED)",
+        False,
         Case(control.writes_without_being_controller, {"store": True}),
     ),
 ]

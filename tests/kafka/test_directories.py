@@ -207,7 +207,9 @@ def busy(broker: Broker) -> None:
             name = f"txn-{number}"
             group = "paid" if commit else None
             send(
-                *(broker.address, "orders", few),
+                broker.address,
+                "orders",
+                few,
                 codec=codec,
                 transaction=name,
                 commit=commit,

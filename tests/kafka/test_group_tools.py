@@ -59,8 +59,17 @@ def of(protocol: str) -> tuple[str, ...]:
 def consume(tools: Tools, protocol: str, group: str, topic: str, count: int) -> list[str]:
     """So many lines, by Kafka's console consumer."""
     out = tools.alone(
-        *("consumer.ConsoleConsumer", "--topic", topic, "--group", group, "--from-beginning"),
-        *("--max-messages", str(count), "--timeout-ms", QUIET_MS, *of(protocol)),
+        "consumer.ConsoleConsumer",
+        "--topic",
+        topic,
+        "--group",
+        group,
+        "--from-beginning",
+        "--max-messages",
+        str(count),
+        "--timeout-ms",
+        QUIET_MS,
+        *of(protocol),
     )
     return re.findall(r"^(?:line)?\d+$", out, re.MULTILINE)  # and no complaints about brokers
 
@@ -100,8 +109,15 @@ def test_members_are_described_while_they_run(tools: Tools, protocol: str) -> No
     tools.create(topic, partitions=4)
     fill(tools, topic, range(40), 4)
     command = java(
-        *(f"{TOOLS}.VerifiableConsumer", "--bootstrap-server", tools.bootstrap),
-        *("--topic", topic, "--group-id", group, "--group-protocol", protocol),
+        f"{TOOLS}.VerifiableConsumer",
+        "--bootstrap-server",
+        tools.bootstrap,
+        "--topic",
+        topic,
+        "--group-id",
+        group,
+        "--group-protocol",
+        protocol,
     )
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
@@ -148,8 +164,16 @@ def test_the_performance_tool_consumes_in_a_group(tools: Tools, protocol: str) -
     tools.create(topic, partitions=3)
     fill(tools, topic, range(300), 3)
     out = tools.alone(
-        *("ConsumerPerformance", "--topic", topic, "--num-records", "300"),
-        *("--group", f"p-{protocol}", "--timeout", "20000", *of(protocol)),
+        "ConsumerPerformance",
+        "--topic",
+        topic,
+        "--num-records",
+        "300",
+        "--group",
+        f"p-{protocol}",
+        "--timeout",
+        "20000",
+        *of(protocol),
     )
     assert re.search(r", 300, ", out), out
 

@@ -63,9 +63,17 @@ class Member:
     def start(self) -> "Member":
         static = ("--group-instance-id", self.instance) if self.instance else ()
         command = java(
-            *(f"{TOOLS}.VerifiableConsumer", "--bootstrap-server", self.bootstrap),
-            *("--topic", self.group, "--group-id", self.group, *KINDS[self.kind], *static),
-            *("--reset-policy", "earliest"),
+            f"{TOOLS}.VerifiableConsumer",
+            "--bootstrap-server",
+            self.bootstrap,
+            "--topic",
+            self.group,
+            "--group-id",
+            self.group,
+            *KINDS[self.kind],
+            *static,
+            "--reset-policy",
+            "earliest",
         )
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.listener = threading.Thread(target=self._listen)

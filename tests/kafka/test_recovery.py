@@ -243,9 +243,7 @@ def read(line: str, folder: Path) -> Found:
     end, start, *lists = fields
     epochs, producers, aborted, segments = (tuple(filter(None, one.split(","))) for one in lists)
     log, indexes = left_in(folder, segments)
-    return Found(
-        *(True, "", int(end), int(start), epochs, producers, aborted, segments, log), indexes
-    )
+    return Found(True, "", int(end), int(start), epochs, producers, aborted, segments, log, indexes)
 
 
 def headers(log: bytes) -> Iterator[BatchHeader]:

@@ -125,8 +125,15 @@ def test_what_is_written_is_read_and_its_files_are_believed(tools: Tools) -> Non
     tools.write("console", "one\ntwo\nthree\n")
     assert tools.offsets("console") == ["console:0:3"]
     read = tools.alone(
-        *("consumer.ConsoleConsumer", "--topic", "console", "--partition", "0"),
-        *("--offset", "earliest", "--max-messages", "3"),
+        "consumer.ConsoleConsumer",
+        "--topic",
+        "console",
+        "--partition",
+        "0",
+        "--offset",
+        "earliest",
+        "--max-messages",
+        "3",
     )
     assert read.split() == ["one", "two", "three"]
     for broker in (1, 2, 3):
@@ -145,7 +152,13 @@ def test_what_is_written_is_read_and_its_files_are_believed(tools: Tools) -> Non
 def test_a_verifiable_producer_has_every_record_acknowledged(tools: Tools) -> None:
     tools.create("verified", partitions=3)
     out = tools.alone(
-        *("VerifiableProducer", "--topic", "verified", "--max-messages", "500", "--acks", "-1"),
+        "VerifiableProducer",
+        "--topic",
+        "verified",
+        "--max-messages",
+        "500",
+        "--acks",
+        "-1",
     )
     events = [json.loads(line) for line in out.splitlines()]
     sent = [one for one in events if one["name"] == "producer_send_success"]
@@ -157,8 +170,17 @@ def test_a_verifiable_producer_has_every_record_acknowledged(tools: Tools) -> No
 def test_a_benchmark_of_the_producer_runs(tools: Tools) -> None:
     tools.create("fast")
     out = tools.out(
-        *(f"{TOOLS}.ProducerPerformance", "--topic", "fast", "--num-records", "5000"),
-        *("--record-size", "100", "--throughput", "-1", "--command-property", "acks=all"),
+        f"{TOOLS}.ProducerPerformance",
+        "--topic",
+        "fast",
+        "--num-records",
+        "5000",
+        "--record-size",
+        "100",
+        "--throughput",
+        "-1",
+        "--command-property",
+        "acks=all",
     )
     assert "5000 records sent" in out
     assert tools.offsets("fast") == ["fast:0:5000"]
@@ -221,8 +243,14 @@ def test_who_writes_is_described(tools: Tools) -> None:
     tools.create("written")
     tools.write("written", "a\nb\n")
     out = tools.judge.run(
-        *(f"{TOOLS}.TransactionsCommand", "--bootstrap-server", tools.bootstrap),
-        *("describe-producers", "--topic", "written", "--partition", "0"),
+        f"{TOOLS}.TransactionsCommand",
+        "--bootstrap-server",
+        tools.bootstrap,
+        "describe-producers",
+        "--topic",
+        "written",
+        "--partition",
+        "0",
     ).out
     assert len(out.splitlines()) == 2
 

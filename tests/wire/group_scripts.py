@@ -36,7 +36,8 @@ def commit(
 ) -> None:
     """OffsetCommit."""
     ask(
-        *("OffsetCommit", version),
+        "OffsetCommit",
+        version,
         group_id=group,
         generation_id_or_member_epoch=generation,
         member_id=member,

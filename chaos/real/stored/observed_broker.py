@@ -30,7 +30,12 @@ def main() -> None:
     file = os.open(given.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     configs = dict(one.split("=", 1) for one in given.set)
     cluster = StoredBroker(
-        *(given.id, given.zookeeper, given.port, "127.0.0.1", given.data, configs),
+        given.id,
+        given.zookeeper,
+        given.port,
+        "127.0.0.1",
+        given.data,
+        configs,
         host_type=partial(ObservedHost, topic=given.topic, file=file),
     )
     sys.exit(asyncio.run(serve(cluster)))

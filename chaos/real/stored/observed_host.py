@@ -46,8 +46,13 @@ class State(NamedTuple):
     def of(cls, replica: Replica) -> "State":
         """Now."""
         return cls(
-            *(replica.epoch, frozenset(replica.isr), replica.partition_epoch, replica.leads),
-            *(replica.high_watermark, replica.incarnation, replica.log.end),
+            replica.epoch,
+            frozenset(replica.isr),
+            replica.partition_epoch,
+            replica.leads,
+            replica.high_watermark,
+            replica.incarnation,
+            replica.log.end,
         )
 
 

@@ -60,7 +60,12 @@ class Members:
         library = LIBRARIES[number % len(LIBRARIES)] if self.protocol == "classic" else "confluent"
         task = Task(
             f"{library}{number}-{self.started}",
-            *(library, self.protocol, self.when, self.stored.bootstrap, GROUP, TOPIC),
+            library,
+            self.protocol,
+            self.when,
+            self.stored.bootstrap,
+            GROUP,
+            TOPIC,
             str(self.folder),
         )
         self.started += 1

@@ -181,7 +181,8 @@ def _file(ctx: click.Context, option: click.Parameter, value: Path | None) -> di
 
 OPTIONS = (
     click.option(
-        *("--bootstrap-server", "bootstrap"),
+        "--bootstrap-server",
+        "bootstrap",
         required=True,
         metavar="HOST:PORT",
         callback=address,
@@ -202,7 +203,8 @@ OPTIONS = (
         help="One setting of the client; comes before the file's.",
     ),
     click.option(
-        *("--timeout", "timeout_s"),
+        "--timeout",
+        "timeout_s",
         type=click.FloatRange(0, min_open=True),
         default=30.0,
         show_default=True,

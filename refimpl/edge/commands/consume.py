@@ -31,7 +31,8 @@ POLL_MS = 200
     "--record", type=FolderToWrite(), metavar="RUN", help="Record the client, for `check`."
 )
 @click.option(
-    *("--json", "json_file"),
+    "--json",
+    "json_file",
     type=FileToWrite(),
     metavar="FILE",
     help="Write each record to FILE, as a line of JSON.",

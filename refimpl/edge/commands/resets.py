@@ -12,7 +12,12 @@ from refimpl.edge.commands.group_describe import Partition
 
 #: The options of which one says where to go on
 SCENARIOS = (
-    *("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime"),
+    "to_earliest",
+    "to_latest",
+    "to_current",
+    "to_offset",
+    "shift_by",
+    "to_datetime",
     "by_duration",
 )
 DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")

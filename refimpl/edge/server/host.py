@@ -26,7 +26,6 @@ from refimpl.groups.config import GroupConfig
 from refimpl.messages.broker import CONSUMER, Request, Response, Timer
 from refimpl.messages.cluster import Endpoint
 from refimpl.messages.controller import BrokerAddress, Stopped, StorageFailed
-from refimpl.named import named
 from refimpl.storage.config import LogConfig
 
 CLIENT = CONSUMER
@@ -231,7 +230,7 @@ class BrokerHost:
         self._pending[self._asked] = then
         if self.watch is not None and self.listener is not None:
             self.watch.asked(self._asked, body, self.listener.client_id)
-        self._take(named(Request, (CLIENT, self.id, self._asked, body)))
+        self._take(Request(CLIENT, self.id, self._asked, body))
         self.network.soon()
 
     def tell(self, body: Any) -> None:

@@ -91,9 +91,14 @@ class StoredBroker:
             else FileDirectory(self.data, self.id, cluster_id)
         )
         self.broker = self.host_type(
-            *(self.id, self.network, directory, configs),
+            self.id,
+            self.network,
+            directory,
+            configs,
             Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes)),
-            *(limits, self.host, self.port),
+            limits,
+            self.host,
+            self.port,
             rack=static.get("broker.rack"),
             advertised=advertised_of(self.configs),
             new_store=lambda: ZooKeeperStore(hosts, session_ms, root),

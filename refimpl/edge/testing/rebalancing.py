@@ -71,8 +71,14 @@ class Phantom:
         like = next(iter(found.members.values()))
         self._ask(
             g.JoinGroupRequest(
-                *(self.group, like.session_ms, like.rebalance_ms, "", None),
-                *(found.protocol_type or "consumer", like.protocols, NAME),
+                self.group,
+                like.session_ms,
+                like.rebalance_ms,
+                "",
+                None,
+                found.protocol_type or "consumer",
+                like.protocols,
+                NAME,
                 requires_known_member_id=False,
             )
         )
@@ -85,7 +91,9 @@ class Phantom:
         self.stays, self._id = True, str(uuid4())
         self._ask(
             g.ConsumerGroupHeartbeatRequest(
-                *(self.group, self._id, 0),
+                self.group,
+                self._id,
+                0,
                 rebalance_timeout_ms=SESSION_MS,
                 subscribed_topic_names=tuple(like.subscribed_topic_names),
                 subscribed_topic_regex=like.subscribed_topic_regex or None,

@@ -24,7 +24,6 @@ PATIENCE_S = 60
 TOOLS = "org.apache.kafka.tools"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 REASSIGN = f"{TOOLS}.reassign.ReassignPartitionsCommand"
-ELECT = f"{TOOLS}.LeaderElectionCommand"
 TRANSACTIONS = f"{TOOLS}.TransactionsCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 NOTHING = -1001

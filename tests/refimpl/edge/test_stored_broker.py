@@ -62,8 +62,14 @@ def test_clients_are_let_in_when_the_broker_knows_the_cluster() -> None:
     async def let_in() -> None:
         network = PeerNetwork(broker=1, cluster_id="c", address_of=_nowhere)
         host = StoredBrokerHost(
-            *(1, network, MemoryDirectory("c"), Configs({"node.id": "1"})),
-            *(Budget(1 << 20), Limits(), "127.0.0.1", 0),
+            1,
+            network,
+            MemoryDirectory("c"),
+            Configs({"node.id": "1"}),
+            Budget(1 << 20),
+            Limits(),
+            "127.0.0.1",
+            0,
             accepts_at_once=False,
             new_store=Silent,
             peer_port=1,
