@@ -57,7 +57,7 @@ BORDER_COLUMNS = tuple(
 
 @frozen(eq=False)
 class Cut:
-    """How one partition is cut: where its blocks begin, and which records are in the boundary."""
+    """The blocks of one partition: their first offsets, and the records of the boundary."""
 
     partition: PartitionKey
     starts: Ints  # offsets, ascending; the first block has no lower end
@@ -66,7 +66,7 @@ class Cut:
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return len(self.starts)
 
     def block(self, offsets: Column) -> Ints:
@@ -74,7 +74,7 @@ class Cut:
         return np.maximum(np.searchsorted(self.starts, offsets, side="right") - 1, 0)
 
     def here(self, columns: Columns) -> Bools:
-        """Which rows are of this partition."""
+        """Mask of the rows of this partition."""
         here = columns["run"] == self.partition[0]
         return (
             here
@@ -87,14 +87,14 @@ class Cut:
         return np.where(_at_offsets(columns), self.block(columns["offset"]), SHARED)
 
     def of_boundary(self, columns: Columns) -> Bools:
-        """Which rows every block sees."""
+        """Mask of the rows that every block is given."""
         ids, offsets = columns["id"], columns["offset"]
         known = (among(ids, self.ids) & (ids != NONE)) | among(offsets, self.offsets)
         return known | ~_at_offsets(columns) | calls(columns, Op.LIST_OFFSETS)
 
 
 def among(values: Column, some: Ints) -> Bools:
-    """Which values are among some, which are sorted."""
+    """Mask of the values that are among `some`, which is sorted."""
     if not len(some):
         return np.zeros(len(values), bool)
     return some.take(np.searchsorted(some, values), mode="clip") == values
@@ -106,13 +106,13 @@ def _at_offsets(columns: Columns) -> Bools:
 
 @frozen(eq=False)
 class JudgedUnit:
-    """What is judged at once of a partition that is cut: a block with boundary rows, or these."""
+    """A unit of work of a partition that is cut: a block with boundary rows, or these alone."""
 
     cut: Cut
     block: int
 
     def own(self, found: Found, rows: Rows) -> Found:
-        """What belongs to this block, and how much more was looked at than in boundary rows."""
+        """The findings that belong to this block, and the rows looked at beyond the boundary's."""
         if self.block == SHARED:
             times = 1 - self.cut.blocks
             found = evolve(found, seen=times * found.seen, extra=times * found.extra)
@@ -141,7 +141,7 @@ class Cuts:
         return [JudgedUnit(cut, block) for cut in self.cuts for block in range(SHARED, cut.blocks)]
 
     def cut(self, columns: Columns) -> Bools:
-        """Which rows are of a partition that is cut."""
+        """Mask of the rows of partitions that are cut."""
         found = np.zeros(len(columns["op"]), bool)
         for cut in self.cuts:
             found |= cut.here(columns)

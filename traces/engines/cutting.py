@@ -1,8 +1,8 @@
-"""Which partitions have to be cut, and where: two looks at the rows before they are judged.
+"""Choose the partitions to cut, and their blocks, in two passes before rows are judged.
 
 The first counts the rows of each stretch of offsets, so that blocks of like size can be laid out.
-The second brings together, record by record, where each lies, to find boundary rows (`blocks`).
-Both are steps over pieces of the table, the same with and without Spark.
+The second gathers the offsets of each record, to find boundary rows (`blocks`). Both are steps over
+pieces of the table, the same with and without Spark.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _NOTHING: Ints = np.empty(0, np.int64)
 
 @frozen
 class Limits:
-    """How much of one partition is judged at once."""
+    """The largest parts of one partition that are judged at once."""
 
     rows: int = 8_000_000  # a partition of more is cut
     block: int = 4_000_000  # rows of a block, where the number of blocks allows that
@@ -49,7 +49,7 @@ class Limits:
 
     @property
     def grain(self) -> int:
-        """How many bits of an offset a stretch leaves out."""
+        """The number of low bits of an offset that a stretch leaves out."""
         return max(0, self.block.bit_length() - _FINENESS)
 
 
@@ -57,7 +57,7 @@ LIMITS = Limits()
 
 
 class StatisticsKind(IntEnum):
-    """What a packed of a statistics holds."""
+    """The content of one packed row of statistics."""
 
     BOUNDARY = 0  # records of the boundary; where a row tells no record, its offset
     OFFSETS = 1  # records and where they lie
@@ -72,7 +72,7 @@ _NAMES = {
 
 
 def stretches(pieces: Iterable[Columns], limits: Limits) -> Iterator[Any]:
-    """How many rows of a piece lie in each stretch of offsets of each partition."""
+    """Count the rows of each piece by partition and stretch of offsets."""
     for columns in pieces:
         there = (columns["topic"] != NONE) & (columns["partition"] != NONE)
         rows = np.flatnonzero(there & ((columns["flags"] & Flag.FORMER) == 0))
@@ -88,9 +88,10 @@ def stretches(pieces: Iterable[Columns], limits: Limits) -> Iterator[Any]:
 
 
 def laid_out(counted: Any, contexts: Mapping[int, Context], limits: Limits) -> list[Cut]:
-    """Where the blocks begin of each partition that is too large, by a table of stretches.
+    """Lay out the blocks of each partition that is too large, from a table of stretches.
 
-    A compacted topic is left whole: its keys reach over all blocks. So is a history: it is small.
+    A compacted topic is left whole: its keys reach over all blocks. So is a Jepsen history: it is
+    small.
     """
     names = ("run", "topic", "partition", "stretch", "rows")
     columns: dict[str, Ints] = {name: counted[name].to_numpy() for name in names}
@@ -118,7 +119,7 @@ def _starts(stretch: Ints, rows: Ints, limits: Limits) -> Ints:
 
 
 def statistics(pieces: Iterable[Columns], cuts: Sequence[Cut], buckets: int) -> Iterator[Any]:
-    """What a piece tells of the boundaries; who lies where goes to a bucket by its record."""
+    """Summarise pieces for the boundaries; records and their offsets go to a bucket by record."""
     for columns in larger(_of_offsets(pieces, Cuts(cuts))):
         for number, cut in enumerate(cuts):
             rows = np.flatnonzero(cut.here(columns))
@@ -215,7 +216,7 @@ def of_boundary(rows: Iterable[Mapping[str, Any]], cuts: Sequence[Cut], limits: 
 
 
 def _in_order(columns: Columns) -> bool:
-    """Whether the rows of no process lie between those of another piece."""
+    """True if no process has rows of one piece between those of another."""
     process, seq, idx = (columns[name] for name in _NAMES[StatisticsKind.SPANS])
     first, last = np.arange(0, len(seq), 2), np.arange(1, len(seq), 2)
     order = np.lexsort((idx[first], seq[first], process[first]))

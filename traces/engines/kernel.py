@@ -98,7 +98,7 @@ def chosen(checks: Iterable[str] | None) -> dict[str, list[Check]]:
 
 
 def _may_compact(settings: Ints) -> bool:
-    """Whether some topic is compacted, or is there and nobody tells whether it is."""
+    """True if some topic is compacted, or one that exists has no recorded cleanup policy."""
     return bool((settings[:-1] != 0).any() or settings[-1] == 1)
 
 
@@ -150,7 +150,7 @@ def judge(
 
 @define
 class _Lacking:
-    """What is missing of each key of a bucket, and the context in which its rows are judged."""
+    """The needs that each key of a bucket lacks, and the context in which its rows are judged."""
 
     scope: str
     contexts: Mapping[int, Context]
@@ -248,7 +248,7 @@ class _Tallied:
         return [*self.counts.values(), *self.shown]
 
     def add(self, run: int, check: Check, found: Found, rows: Rows, needs: Needs) -> None:
-        """What one check found in the rows of one key, which lacks these needs."""
+        """Add the findings of one check in the rows of one key, which lacks these needs."""
         lacking = " ".join(sorted(needs.intersection(check.closed)))
         for row in _as_rows(run, check.id, found, rows):
             row["lacking"] = lacking

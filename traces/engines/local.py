@@ -90,7 +90,7 @@ class _Sorted:
 
     @cached_property
     def _slices(self) -> list[slice]:
-        """Where each part goes."""
+        """The rows of the whole table that each part fills."""
         begins = dict(zip(self._sizes, accumulate(self._sizes.values(), initial=0), strict=False))
         slices: list[slice] = []
         for _, bucket, rows in self.parts:
@@ -120,7 +120,7 @@ class _Sorted:
 
 
 def cuts_of(ops: Any, contexts: Mapping[int, Context], limits: Limits) -> Cuts:
-    """How the partitions that are too large are cut."""
+    """Cut the partitions that are too large."""
     table = held(ops)
     if table.size <= limits.rows:
         return Cuts()

@@ -1,9 +1,9 @@
-"""Where findings lie and when: a few places of a partition, for any number of findings.
+"""Group findings by offset and time: a few places of a partition, for any number of findings.
 
-A place is a set of stretches of offsets that findings touch. Two findings are in one place if an
-offset of one is an offset of the other or stands beside it, and so on from finding to finding: a
-truncated tail is one place, two losses far apart are two. Findings without offsets (an owner too
-many) are told apart by time alone.
+A place is a set of stretches of offsets that findings touch. Two findings are in one place if their
+offsets are the same or adjacent, and so on from finding to finding. A truncated tail is one place,
+two losses far apart are two. Findings without offsets (an owner too many) are grouped by time
+alone.
 """
 
 from collections.abc import Iterator
@@ -132,7 +132,7 @@ def _any(table: Bools) -> Bools:
 
 
 def _begins(values: Ints, touching: int) -> Ints:
-    """Where each stretch of ascending values begins: after the widest gaps, MOST at most."""
+    """The first index of each stretch of ascending values: after the widest gaps, MOST at most."""
     gaps = np.diff(values)
     wide = np.flatnonzero(gaps > touching)
     if len(wide) >= MOST:

@@ -1,4 +1,4 @@
-"""How thoroughly a run is judged: by every check, or by those that need no shuffle of events."""
+"""Choose the checks of a run: all of them, or those that need no shuffle of events."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ QUICK_ROWS = 50_000_000
 
 
 def is_quick(mode: str, rows: int) -> bool:
-    """Whether runs of so many rows are judged by the quick prechecks."""
+    """True if runs of so many rows are judged by the quick prechecks."""
     return mode == "quick" or (mode == "auto" and rows > QUICK_ROWS)
 
 
@@ -26,7 +26,7 @@ def asked(quick: bool, jepsen: bool) -> Collection[str] | None:
 def find_here(
     ops: Any, contexts: Mapping[int, Context], quick: bool, foreign: bool = False
 ) -> list[dict[str, Any]]:
-    """What is found in this table, in this process; `foreign` if its files may be of several runs.
+    """Find breaches in this table, in this process; `foreign` if its files may be of several runs.
 
     Raises `BadInput` if they are.
     """
@@ -36,7 +36,7 @@ def find_here(
 
 
 def find_in_spark(ops: Any, contexts: Mapping[int, Context], quick: bool) -> list[dict[str, Any]]:
-    """What is found in these files, in Spark."""
+    """Find breaches in these files, in Spark."""
     from traces.engines import spark
     from traces.engines.precheck import spark as prechecks
 

@@ -64,7 +64,7 @@ class Packer:
                     yield number, [bucket], rows
 
     def unit(self, bucket: int) -> JudgedUnit | None:
-        """What a bucket holds of a partition that is cut, if it does."""
+        """The unit of a partition that is cut in this bucket, None if it holds none."""
         return None if bucket < self.buckets else self.cuts.units[bucket - self.buckets]
 
 

@@ -51,7 +51,7 @@ class Lifted(Setting):
 def packed(
     columns: Columns, spans: list[tuple[int, int]], context: Context
 ) -> Iterator[list[tuple[int, int]]]:
-    """Which of these partitions (rows from, to) of one run go into one pack, pack by pack."""
+    """Group these partitions (rows from, to) of one run into packs."""
     shares = (context.lock, context.delivery_limit, context.share_committed_only)
     if context.jepsen or any((one.values != UNSET).any() for one in shares):
         return

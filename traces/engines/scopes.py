@@ -17,7 +17,7 @@ from traces.model.schema import NONE, Flag, Op
 
 @frozen
 class Scope:
-    """Which rows belong together, and as what the checks see them."""
+    """A grouping of rows that are judged together, and the view of them that the checks read."""
 
     view: type[Rows]
     wanted: Callable[[Columns], Bools]

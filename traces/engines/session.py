@@ -83,7 +83,7 @@ def _end_the_jvm() -> None:
 
 
 def _given() -> bool:
-    """Whether somebody else says where Spark runs: `spark-submit` starts the JVM before us."""
+    """True if Spark is configured from outside: `spark-submit` starts the JVM before us."""
     return "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
 
 

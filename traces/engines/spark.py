@@ -45,7 +45,7 @@ class Files:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(split.rows for split in self.splits)
 
 
@@ -86,7 +86,7 @@ def cuts_of(
     limits: Limits,
     keep: Keep | None = None,
 ) -> Cuts:
-    """How the partitions that are too large are cut: two jobs, the second if there are any."""
+    """Cut the partitions that are too large, in two jobs; the second only if there are any."""
     if isinstance(ops, Files) and ops.rows <= limits.rows:
         return Cuts()
     names = ("run", "topic", "partition", "offset", "flags")
@@ -111,9 +111,9 @@ def over(
     keep: Keep | None = None,
     calls: Collection[int] | None = None,
 ) -> DataFrame:
-    """What a step makes of the pieces of a table; map-only, and lazy.
+    """Apply a step to the pieces of a table; map-only, and lazy.
 
-    Of these columns; and not of pieces of files that hold none of these calls.
+    It reads these columns, and skips pieces of files that hold none of these calls.
     """
     if isinstance(ops, Files):
         plan = SplitPlan.of(ops.splits)

@@ -21,7 +21,7 @@ __all__ = ["doubts", "find"]
 
 
 def doubts(ops: Any, contexts: Mapping[int, Context], seed: int = SEED) -> Doubts:
-    """What the fingerprints and the order of this table leave open."""
+    """The doubts left by the fingerprints and the order of this table."""
     columns = [from_arrow(batch) for batch in ops.to_batches()]
     sent = list(Summariser(seed)(columns))
     summaries = Summaries.of(sent)

@@ -1,4 +1,4 @@
-"""What the summaries of a partition do not vouch for: some checks, in one window or everywhere."""
+"""Doubts that a partition's summaries leave: some checks, in one window or everywhere."""
 
 LOG = "log"  # what is stored, what is read of it, and by whom
 MIXED = "mixed"  # transactions that send and poll

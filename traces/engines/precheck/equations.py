@@ -1,4 +1,4 @@
-"""What is stored, read and processed agrees: window by window, and by name where it is unsure."""
+"""Compare stored, read and processed records: by window, and by record where one is unsure."""
 
 from collections.abc import Iterator
 
@@ -76,7 +76,7 @@ class Equations:
         return sorted(summed | {who for _, who, one, _ in self._seen if one == side})
 
     def _final(self) -> Iterator[Doubt]:
-        """What the final scan holds is what was acknowledged."""
+        """Compare the final scan with the acknowledged records."""
         kept, undone = self._side(sides.KEPT), self._side(sides.UNDONE)
         finals = self._whos(sides.FINAL)
         for who in finals:
@@ -89,9 +89,10 @@ class Equations:
             yield LOG, NONE
 
     def _given(self, ranges: list[Range]) -> Iterator[Doubt]:
-        """What a group was given is what was acknowledged and committed, up to where it came.
+        """Compare the records given to a group with those acknowledged and committed.
 
-        And what it processed is what it was given.
+        Only up to the last window that it read. Then compare those it processed with those it was
+        given.
         """
         kept, undone = self._side(sides.KEPT), self._side(sides.UNDONE)
         for who in self._whos(sides.GIVEN):
@@ -135,7 +136,7 @@ class Equations:
                     yield LOG, offset >> sides.WINDOW_BITS
 
     def _once(self, reads: list[tuple[int, int, int]], undone: bool) -> bool:
-        """Whether a record was read as one that is stored once, by all who came that far."""
+        """True if a record was read at one offset, once by every reader that came so far."""
         if len({offset for _, _, offset in reads}) > 1:
             return False
         offset = reads[0][2]

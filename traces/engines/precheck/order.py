@@ -1,7 +1,7 @@
-"""What one process did in one partition, in its own order, in a few numbers that can be joined.
+"""Summarise one process in one partition, in program order, in a few numbers that can be joined.
 
-Rows of a file are in program order, and stay so however the file is cut. A *piece* is what a
-process read between two moves (an assignment, a seek, an answer about committed offsets); a *run*
+Rows of a file are in program order, and stay so however the file is cut. A *piece* is all that a
+process read between two moves (an assignment, a seek, an answer about committed offsets). A *run*
 is a row of numbers that must not fall, such as the offsets of one producer's sends.
 """
 
@@ -102,7 +102,7 @@ _READING = (*MOVES, *(Op.POLL, Op.SCAN, Op.COMMIT, Op.COMMITTED, Op.MARK, Op.EAR
 
 
 def one_of(op: Column, *ops: Op) -> Bools:
-    """Whether each is one of these."""
+    """Mask of the calls that are one of these."""
     wanted = np.zeros(128, bool)
     wanted[list(ops)] = True
     return wanted[op]

@@ -56,7 +56,7 @@ class PartitionSummaries:
         return self.context.senders_known and senders > Senders.ANYBODY
 
     def seen(self) -> Iterator[tuple[str, int]]:
-        """How much each covered check would have looked at."""
+        """The number of things that each covered check would have looked at."""
         counts = self.summaries.kind(SummaryKind.COUNT)
         total = {what: int(mine["rows"].sum()) for (what,), mine in counts.groups("what")}
         yield from _looked_at(total)

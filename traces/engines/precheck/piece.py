@@ -91,7 +91,7 @@ class PieceRows:
 
     @cached_property
     def _forth(self) -> bool:
-        """Whether the rows lie process by process, each process's own in its order."""
+        """True if the rows are sorted by process, and each process's by its own order."""
         process, seq, idx = (self.columns[name] for name in ("process", "seq", "idx"))
         same, again = process[1:] == process[:-1], seq[1:] == seq[:-1]
         back = (seq[1:] < seq[:-1]) | (again & (idx[1:] < idx[:-1]))

@@ -38,7 +38,7 @@ MOST_UNSURE = 20_000_000  # records whose sends nobody answered; beyond, only ex
 
 @frozen
 class Answer:
-    """What summaries of a partition say: a doubt, or how much a check would have seen."""
+    """One answer from a partition's summaries: a doubt, or the number of things looked at."""
 
     run: int
     topic: int
@@ -51,10 +51,10 @@ class Answer:
 def answers(
     summaries: Summaries, contexts: Mapping[int, Context], few: int = FEW_RECORDS
 ) -> Iterator[Answer]:
-    """What the summaries of some partitions say; those of one are all here.
+    """Judge the summaries of some partitions; all those of one are here.
 
-    A partition in which fewer than so many records were sent and read is left to the exact checks,
-    which look at many small ones at once. Raises `BadInput` for one of a run that has no context.
+    A partition with fewer than `few` records sent and read is left to the exact checks, which judge
+    many small ones at once. Raises `BadInput` for one of a run that has no context.
     """
     small, summaries = _small(summaries, few)
     for run, topic, partition in small:
@@ -148,7 +148,7 @@ class Doubts:
         ]
 
     def _judged(self, one: Answer) -> bool:
-        """Whether the exact checks look there as well, and count by themselves."""
+        """True if the exact checks look there as well, and count by themselves."""
         if one.what in GROUPED:
             return any(run == one.run for run, _ in self.groups)
         if one.what in PRODUCED:

@@ -1,4 +1,4 @@
-"""What each client read from one position on, its pieces of all files put together."""
+"""Join the pieces that each client read from one position on, across all files."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from traces.model.schema import NONE, Op
 
 @define
 class Range:
-    """What one client read from one position on."""
+    """The records that one client read from one position on."""
 
     begun: int
     start: int = NONE

@@ -62,7 +62,7 @@ def stored_unsure(summaries: Summaries, senders_known: bool) -> list[Ints]:
 
 
 def _falls(process: Ints, seq: Ints, idx: Ints, first: Ints, last: Ints) -> bool:
-    """Whether, of runs of one process in its order, one begins below where another has ended."""
+    """True if one process has a run that begins below the end of the run before it."""
     rows = np.lexsort((idx, seq, process))
     same = process[rows][1:] == process[rows][:-1]
     return bool(np.any(same & (first[rows][1:] < last[rows][:-1])))

@@ -1,13 +1,13 @@
-"""Which rows stand on which side of the equations, and what of a trace is not sure.
+"""Assign rows to the sides of the equations, and collect the records that are not sure.
 
 In every window of a partition, counted as pairs of a record and its offset:
 
-* what the final scan holds is what was acknowledged, and what is proved to be stored;
-* what a group was given is what was acknowledged and committed;
-* what a group processed is what it was given.
+* the final scan holds the records that were acknowledged, and those proved to be stored;
+* a group was given the records that were acknowledged and committed;
+* a group processed the records that it was given.
 
-A send that nobody answered may be on either side, so its record is left out of all sums, and where
-it was read is listed by name.
+A send that nobody answered may be on either side. Its record is left out of all sums, and each of
+its reads is listed by record.
 """
 
 from collections.abc import Container, Sequence
@@ -30,7 +30,7 @@ _WIDE = 1 << 32  # values as far apart as this are numbered before they are put 
 
 
 class Sided(Protocol):
-    """What is asked of a piece of the table (`traces.engines.precheck.piece`)."""
+    """The part of a piece of the table that is needed here (`traces.engines.precheck.piece`)."""
 
     record: Bools
 
@@ -59,7 +59,7 @@ class Unsure:
         return cls(keys, there)
 
     def among(self, run: int, ids: Column) -> Bools:
-        """Which of these ids belong to them."""
+        """Mask of the ids that belong to these records."""
         keys = _keys(np.int64(run), ids)
         hit = self._filter[_slots(keys)] if len(self.keys) else np.zeros(len(ids), bool)
         found = np.flatnonzero(hit)
@@ -102,7 +102,7 @@ class Sends:
 
 
 def sends_of(piece: Sided) -> Sends:
-    """What was sent, acknowledged and kept; `traces.checks.partition` says the same of rows."""
+    """The sends, acknowledged or kept; `traces.checks.partition` has the same of rows."""
     rows = np.flatnonzero(piece.called(Op.SEND) & piece.record)
     state, outcome = piece.take("txn_state", rows), piece.take("outcome", rows)
     acked = ((outcome == Outcome.OK) | (state == Txn.PROVED)) & (piece.take("offset", rows) >= 0)
@@ -111,7 +111,7 @@ def sends_of(piece: Sided) -> Sends:
 
 
 def must_be_there(columns: Columns, rows: Ints) -> Bools:
-    """Which of these sends promise that the record is in the log at the end (L4, T1)."""
+    """Mask of the sends whose record must be in the log at the end (L4, T1)."""
     state, outcome = columns["txn_state"][rows], columns["outcome"][rows]
     whole = ((state == Txn.COMMITTED) | (state == Txn.PROVED)) & (outcome != Outcome.FAIL)
     stored = (outcome == Outcome.OK) & ((state == Txn.NOT) | whole)
@@ -138,7 +138,7 @@ def sums(
 
 
 def bearing(columns: Columns, names: Sequence[str], keys: Container[tuple[int, ...]]) -> Bools:
-    """Which rows bear one of these keys."""
+    """Mask of the rows that have one of these keys."""
     mine = [columns[name] for name in names]
     number, first = numbered(*mine)
     shown = zip(*(column[first].tolist() for column in mine), strict=True)

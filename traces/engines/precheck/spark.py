@@ -56,7 +56,7 @@ def find(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = SE
 
 
 def doubts(ops: DataFrame | Files, contexts: Mapping[int, Context], seed: int = SEED) -> Doubts:
-    """What the fingerprints and the order of these operations leave open."""
+    """The doubts left by the fingerprints and the order of these operations."""
     sent = summaries(ops, Summariser(seed), SEND_COLUMNS, _SENDING).persist()
     try:
         id = FIELDS[SummaryKind.UNSURE].columns["id"]
@@ -99,7 +99,7 @@ def _answers(contexts: Mapping[int, Context], few: int) -> BatchStep:
 
 
 def findings(ops: DataFrame | Files, contexts: Mapping[int, Context], left: Doubts) -> DataFrame:
-    """Where there is no doubt, how much was looked at; elsewhere, what the exact checks find."""
+    """The exact checks' findings where there is doubt; elsewhere, counts of things looked at."""
     left = left.widened()
     settled = pa.Table.from_pylist(left.settled(), schema=FINDINGS)
     parts = [ops.sparkSession.createDataFrame(settled, FINDINGS_DDL)]

@@ -148,7 +148,7 @@ def _doubts(summary: SummaryBuilder, piece: PieceRows, polls: Bools, reads: Bool
 def _per_partition(
     summary: SummaryBuilder, kind: SummaryKind, piece: PieceRows, rows: Ints, what: int
 ) -> None:
-    """How many rows there are in each partition."""
+    """Count the rows in each partition."""
     count = np.bincount(piece.topic_partition[rows], minlength=len(piece.topic))
     there = np.flatnonzero(count)
     summary.add(kind, piece.where(there), (what,), count[there])

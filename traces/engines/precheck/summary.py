@@ -23,7 +23,7 @@ PRODUCERS, GROUPS, ORDER = range(3)
 
 
 class SummaryKind(IntEnum):
-    """What a summary is of."""
+    """The kind of a summary."""
 
     WINDOW = 0  # the pairs of a record and an offset that one side has in a window of offsets
     PIECE = 1  # what a client read from one position on, within one file
@@ -44,7 +44,7 @@ class SummaryKind(IntEnum):
 
 @frozen
 class Fields:
-    """What the columns of a kind are called."""
+    """The names of the columns of a kind."""
 
     keys: tuple[str, ...]
     values: tuple[str, ...] = ()

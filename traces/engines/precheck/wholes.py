@@ -46,7 +46,7 @@ def doubtful_producers(summaries: Summaries) -> Iterator[DoubtfulKey]:
 
 
 def _late(mine: Summaries, named: bool) -> bool:
-    """Whether a send of one epoch began after the first sign of a newer one.
+    """True if a send of one epoch began after the first sign of a newer one.
 
     An epoch is an interval, the call in which it was given out, and is newer than one that ended
     before it began.
@@ -69,9 +69,10 @@ def _late(mine: Summaries, named: bool) -> bool:
 
 
 def in_disorder(summaries: Summaries) -> bool:
-    """Whether rows of a process lie between those of another piece, so that no piece is a stretch.
+    """True if a process has rows between those of another piece, so that pieces overlap.
 
-    The pre-checks compare pieces by their ends; what lies inside another one would pass unseen.
+    The pre-checks compare pieces by their first and last rows, so a row inside another piece would
+    be missed.
     """
     spans = summaries.kind(SummaryKind.SPAN).sorted("process", "reads", "seq", "idx")
     process, reads, *ends = (spans[name] for name in FIELDS[SummaryKind.SPAN].columns)
@@ -82,7 +83,7 @@ def in_disorder(summaries: Summaries) -> bool:
 
 
 def seen(summaries: Summaries, context: Context) -> Iterator[tuple[str, int]]:
-    """How much the checks of groups and producers would have looked at."""
+    """The number of things that the checks of groups and producers would have looked at."""
     generations = summaries.kind(SummaryKind.GENERATION)
     generations = generations.where(context.classic[generations["group"]] != 0)
     joined = generations["group"][generations["joined"] < np.iinfo(np.int64).max]
