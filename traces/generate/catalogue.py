@@ -27,19 +27,19 @@ class Anomaly:
 
     @property
     def summary(self) -> str:
-        """What it is, in a sentence."""
+        """The anomaly in one sentence."""
         made = [way.inject.__doc__ for way in (self.large, self.small) if way]
         return next(filter(None, made)).partition("\n")[0]
 
     def in_small(self) -> dict[str, Any]:
-        """Which checks have to find it in a small trace, which may, and which call it allowed."""
+        """The checks that must find it in a small trace, that may, and that call it allowed."""
         assert self.small is not None
         ids = {way: sorted(getattr(self.small, way)) for way in ("must", "may", "allowed")}
         return {"anomaly": self.name} | ids
 
     @property
     def checks(self) -> list[str]:
-        """Which checks have to find it."""
+        """The checks that have to find it."""
         found = set(self.large.counts) if self.large else set[str]()
         return sorted(found | (self.small.must | self.small.allowed if self.small else set()))
 

@@ -31,7 +31,7 @@ Hook = Callable[[], None]
 
 @define
 class Carried:
-    """What one chunk leaves to the next."""
+    """The state that one chunk passes to the next."""
 
     offset: Ints = field(factory=lambda: np.zeros(TOPIC_PARTITIONS, np.int64))
     committed: Ints = field(factory=lambda: np.full(TOPIC_PARTITIONS, NONE))
@@ -71,7 +71,7 @@ class Chunk:
 
     @property
     def owner(self) -> Ints:
-        """Which process owns each topic-partition."""
+        """The process that owns each topic-partition."""
         return owners(self.number)
 
     def at(self, window: Any, step: int) -> Any:

@@ -1,4 +1,4 @@
-"""What the members of both groups of a generation write down."""
+"""Write the calls of the members of both groups of a generation."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def _given(chunk: Chunk, rows: Ints, step: Any) -> dict[str, Any]:
 
 
 def membered(chunk: Chunk, tp: Ints) -> dict[str, Any]:
-    """What every row of a member says about itself."""
+    """The fields of a member that each of its rows has."""
     owner = chunk.owner[tp]
     return topic_partition(tp) | {
         "process": owner,

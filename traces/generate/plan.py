@@ -1,9 +1,9 @@
-"""What a generated trace looks like, whatever its size: clients, topics, times, configuration.
+"""The plan of a generated trace of any size: clients, topics, times, configuration.
 
-Four topics of sixteen partitions, one partition with a ninth of the traffic. 32 producers, eight
-of them transactional. Two groups of four consumers: `billing` processes and then commits, `audit`
-commits and then processes. The run is a series of generations of both groups; a generation is a
-chunk, and a chunk is all that is held in memory.
+Four topics of sixteen partitions, one partition with a ninth of the traffic. 32 producers, eight of
+them transactional. Two groups of four consumers: `billing` processes and then commits, `audit`
+commits and then processes. The run is a series of generations of both groups. A generation is a
+chunk, and one chunk at a time is held in memory.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def chunks(self) -> int:
-        """How many generations there are."""
+        """The number of generations."""
         return max(FEWEST, -(-self.messages // LARGEST))
 
     @property
@@ -76,7 +76,7 @@ class Plan:
 
 @define
 class Clients:
-    """Who plays: all processes by name, and what is configured about them."""
+    """The names of all processes, and their configuration."""
 
     names: Names = field(factory=Names.counted)
     producers: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])
@@ -155,7 +155,7 @@ class Clients:
 
 
 def context_of(meta: dict[str, Any], names: Names) -> Context:
-    """What the kernels know of a generated run; the first two groups inject what they processed."""
+    """The kernels' context of a generated run; the first two groups record their processing."""
     configured = Meta(
         complete=True,
         topics={n: Topic(**t) for n, t in meta["topics"].items()},
@@ -169,7 +169,7 @@ def context_of(meta: dict[str, Any], names: Names) -> Context:
 
 
 def owners(generation: int) -> Ints:
-    """Which process owns each topic-partition in a generation: all move on by one member."""
+    """The process that owns each topic-partition in a generation: all move on by one member."""
     tp = np.arange(TOPIC_PARTITIONS)
     group = (tp >= TOPIC_PARTITIONS // 2).astype(np.int64)
     return PRODUCERS + group * MEMBERS + (tp + generation) % MEMBERS

@@ -19,7 +19,7 @@ DEFAULTS: dict[str, int] = dict.fromkeys(
 
 @define
 class Programs:
-    """How far each process has come in its program."""
+    """The next sequence number of each process."""
 
     next: Ints = field(factory=lambda: np.zeros(64, np.int64))
 

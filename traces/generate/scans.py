@@ -35,7 +35,7 @@ def _scan(chunk: Chunk, tp: Any, step: int = 0) -> dict[str, Any]:
 
 
 def _around(chunk: Chunk) -> list[Block]:
-    """Where the reading begins and where it ends."""
+    """The calls before the first scan and after the last one."""
     tp, out, plan = np.arange(TOPIC_PARTITIONS), list[Block](), chunk.plan
     if chunk.number == 0:
         start = {"isolation": NONE, "order": tp}

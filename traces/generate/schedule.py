@@ -1,4 +1,4 @@
-"""Which anomaly is injected in which generation."""
+"""The schedule of anomalies: the generation in which each is injected."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""What the producers of a generation write down."""
+"""Write the calls of the producers of a generation."""
 
 import numpy as np
 

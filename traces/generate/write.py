@@ -41,7 +41,7 @@ class Generated:
 
     @property
     def truth(self) -> dict[str, int]:
-        """How often each check has to find something."""
+        """The number of findings that each check has to report."""
         return _counted(self.injected)
 
     def parts(self) -> Iterator[tuple[str, Any]]:
@@ -167,7 +167,7 @@ def write_parquet(made: Generated, folder: Path) -> None:
 
 
 def write_beside(made: Generated, folder: Path) -> None:
-    """What belongs to the rows."""
+    """Write `meta.json` and `truth.json` beside the rows."""
     indent = orjson.OPT_INDENT_2
     (folder / "meta.json").write_bytes(orjson.dumps(made.clients.meta(), option=indent))
     names = made.clients.names
@@ -182,14 +182,14 @@ def table_of(made: Generated) -> Any:
 
 
 def context_in(folder: Path) -> Context:
-    """What the kernels know of the trace in this folder."""
+    """The kernels' context of the trace in this folder."""
     meta = orjson.loads((folder / "meta.json").read_bytes())
     known = orjson.loads((folder / "truth.json").read_bytes())["names"]
     return context_of(meta, Names.seeded(known | {"processes": meta["processes"]}))
 
 
 def truth_in(folder: Path, *, scenarios: bool = True) -> dict[str, int]:
-    """How often each check has to find something in this folder, scenarios included or not."""
+    """The number of findings due from each check in this folder, scenarios included or not."""
     injected = orjson.loads((folder / "truth.json").read_bytes())["anomalies"]
     return _counted(one for one in injected if scenarios or one["topic"] < TOPICS)
 

@@ -15,7 +15,7 @@ Inject = Callable[[Any], bool]  # of a slot, or of a slot in a scenario
 
 @frozen
 class InRows:
-    """How an anomaly is injected, where it may be, and which checks have to find it."""
+    """An anomaly: its injection, its place, and the checks that have to find it."""
 
     name: str
     inject: Inject

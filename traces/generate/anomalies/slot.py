@@ -64,7 +64,7 @@ class Slot:
         return rows[(later != NONE) & ~ended]
 
     def _next(self) -> tuple[Ints, Ints]:
-        """What is stored here, and what the same producer stores here next."""
+        """The records stored here, and for each the next one that the same producer stores here."""
         written: Ints = self.rows[self.m["written"][self.rows]]
         process: Ints = self.m["process"][written]
         order = np.argsort(process, kind="stable")
@@ -137,7 +137,7 @@ class Slot:
         return np.flatnonzero(tp == self.tp)
 
     def polled(self) -> Ints:
-        """What of it the group is given."""
+        """The entries of this partition that the group polled."""
         polled: Bools = self.log["polled"]
         return self.entries()[polled[self.entries()]]
 
@@ -160,7 +160,10 @@ class Slot:
         self.row(op=op, inv=inv, **(mine | fields))
 
     def report(self, poll: Mapping[str, int], mark: int) -> None:
-        """What a poll, of the same call, is told of the partition besides its records."""
+        """Add the rows of a poll about its partition: high watermark and log start.
+
+        They belong to the same call as the poll's records.
+        """
         fields = {name: value for name, value in poll.items() if name not in _OF_A_RECORD}
         fields |= {"node": LEADER, "epoch": int(epochs(self.chunk.number)[self.tp])}
         fields |= {"isolation": int(Isolation.READ_COMMITTED)} if "isolation" not in poll else {}
@@ -187,7 +190,7 @@ class Slot:
         return process
 
     def transaction(self, process: int, tid: int, end: int, epoch: int = 0) -> dict[str, int]:
-        """What rows of a committed transaction say."""
+        """The fields that rows of a committed transaction share."""
         named = {"tid": tid, "pid": 5_000 + tid, "pepoch": epoch}
         return named | {"txn": 0, "txn_state": int(Txn.COMMITTED), "end_inv": end}
 

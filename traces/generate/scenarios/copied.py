@@ -16,7 +16,7 @@ _LATE = 20  # seconds after the end
 
 @define(slots=False)
 class Copied(Scenario):
-    """What was sent is on both brokers."""
+    """A topic whose records are copied to both brokers."""
 
     topic, holes = "copied", 1
 

@@ -18,7 +18,7 @@ class Copying(Scenario):
 
     @property
     def made(self) -> Any:
-        """Which records are the transaction's."""
+        """Mask of the records that the transaction wrote."""
         return self.nth >= self.each // 2
 
     @property

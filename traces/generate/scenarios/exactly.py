@@ -14,7 +14,7 @@ _GROUP, _SWAPPED = "exact", "swapped"
 
 @define(slots=False)
 class Exactly(Scenario):
-    """What the group is answered about its offsets, after each transaction."""
+    """A group that asks for its committed offsets after each transaction."""
 
     topic = "exact"
 

@@ -15,7 +15,7 @@ _TIMEOUT_MS = 10_000
 
 @define(slots=False)
 class HandOver(Scenario):
-    """Who owns a partition, who owned it before, and who thinks so still."""
+    """Partitions that change hands: the owner, the owner before, and one that is fenced."""
 
     topic = "handed"
 

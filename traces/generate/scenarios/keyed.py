@@ -63,7 +63,7 @@ def elsewhere_by_key(s: ScenarioSlot) -> bool:
 
 @in_rows("P5 L2", scenario="Keyed")
 def stored_by_two(s: ScenarioSlot) -> bool:
-    """What nobody answered was stored, and was stored again when another process sent it."""
+    """A record without an answer was stored, and stored again when another process sent it."""
     row = s.one("refused")
     s.put("refused", row, outcome=int(Outcome.INFO), ret=NONE)
     last = int(s.rows("scans")[-1])

@@ -18,12 +18,12 @@ from traces.model.schema import NONE, Detail, Op
 
 @define(slots=False)
 class Positions(Scenario):
-    """Where readers are, from whom they read, and why they move."""
+    """Consumers' positions: the brokers that they fetch from, and the reasons why they move."""
 
     topic, holes = "near", 1
 
     def make(self) -> None:
-        """What is read was sent in one transaction."""
+        """Send the generation's records in one transaction, and read them."""
         fields = self.transaction("keeper", self.number, 0, 2)
         self.send(**fields)
         self._reader()

@@ -35,7 +35,7 @@ class Remade(Scenario):
 
     @property
     def first(self) -> bool:
-        """Whether this is the first generation of the last life."""
+        """True in the first generation of the topic's last life."""
         return self.number == AGAIN
 
     @property

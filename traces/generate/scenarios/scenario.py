@@ -27,7 +27,7 @@ ScenarioBlock = dict[str, Any]
 
 @define(slots=False)
 class Scenario:
-    """What happens on one topic in one generation."""
+    """The calls about one topic in one generation."""
 
     plan: Plan
     clients: Clients
@@ -50,12 +50,12 @@ class Scenario:
 
     @property
     def first(self) -> bool:
-        """Whether this is the first generation of the topic's life."""
+        """True in the first generation of the topic's life."""
         return self.number == 0
 
     @property
     def last(self) -> bool:
-        """Whether this is the last generation."""
+        """True in the last generation."""
         return self.number == self.plan.chunks - 1
 
     @property
@@ -122,12 +122,12 @@ class Scenario:
 
     @property
     def size(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return SCENARIO_PARTITIONS
 
     @property
     def number_of_topic(self) -> int:
-        """Which topic this is."""
+        """The number of this topic."""
         return self.clients.names.topics.number(self.topic)
 
     @property
@@ -142,7 +142,7 @@ class Scenario:
 
     @property
     def nth(self) -> Ints:
-        """Which of its partition's records each is."""
+        """The index of each record among its partition's records of this generation."""
         return np.tile(np.arange(self.each), SCENARIO_PARTITIONS)
 
     @property
@@ -160,12 +160,12 @@ class Scenario:
         return ((self.number_of_topic << 8 | np.asarray(partition)) << 32) + offset
 
     def records(self, chosen: Bools | slice = ALL) -> ScenarioBlock:
-        """What rows say about these records, or about all."""
+        """The fields of rows about these records, or about all."""
         partition, offset = self.partition[chosen], self.offset[chosen]
         return {"partition": partition, "offset": offset} | self.known(partition, offset)
 
     def known(self, partition: Any, offset: Any) -> ScenarioBlock:
-        """What is at an offset."""
+        """The id and the hash of the records at these offsets."""
         id = self.ids(partition, offset)
         return {"id": id, "hash": payload(id)}
 

@@ -82,7 +82,7 @@ def lent_after_it_was_accepted(s: ScenarioSlot) -> bool:
 
 @in_rows("S3", scenario="Sharing")
 def counted_again(s: ScenarioSlot) -> bool:
-    """What was released is delivered with the same count."""
+    """A released record is delivered with the same count."""
     return s.put("again", s.one("again"), detail=1)
 
 

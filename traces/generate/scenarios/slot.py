@@ -27,7 +27,7 @@ class ScenarioSlot:
         return int(self.random.choice(self.rows(block)[begin:end]))
 
     def get(self, block: str, row: int, name: str) -> int:
-        """What a row says."""
+        """The value of a column in a row."""
         return int(self.scenario.blocks[block][name][row])
 
     def put(self, block: str, row: int, **values: int) -> bool:
