@@ -1,4 +1,4 @@
-"""What clients did over time: how many records, how fast, and which process was busy when."""
+"""Client activity over time: numbers of records, latencies, and the times each process was busy."""
 
 from itertools import pairwise
 
@@ -119,6 +119,6 @@ def _under_way(lanes: int, lane: Ints, start: Ints, end: Ints) -> Bools:
 
 
 def _ranges(cells: Bools) -> tuple[tuple[int, int], ...]:
-    """Where the flags are set, each range with its end."""
+    """The ranges in which the flags are set, each with its end."""
     edges = np.flatnonzero(np.diff(np.r_[False, cells, False].astype(np.int8)))
     return tuple(pairwise(edges.tolist()))[::2]

@@ -75,12 +75,12 @@ class Clock:
 
     @property
     def comparable(self) -> bool:
-        """Whether there are times, and all of one clock."""
+        """True if there are times, and all of one clock."""
         return self.span > 0 and self.picture.clocks == 1
 
     @property
     def unit(self) -> tuple[float, str]:
-        """How many nanoseconds make one, and its name."""
+        """The unit of the time axis: its nanoseconds, and its name."""
         return next(((ns, name) for least, ns, name in _UNITS if self.span >= least), (1.0, "ns"))
 
     def at(self, ns: "float | np.ndarray") -> "float | np.ndarray":

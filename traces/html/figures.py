@@ -1,4 +1,4 @@
-"""What is drawn of a run: which partitions and groups, with which faults and marks."""
+"""Choose the drawings of a run: its partitions and groups, with their faults and marks."""
 
 from collections.abc import Iterator, Sequence
 

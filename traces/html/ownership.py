@@ -1,4 +1,4 @@
-"""Who owned which partition when, as the members themselves were told."""
+"""Partition ownership over time, from the assignments that members recorded."""
 
 from collections.abc import Iterator, Mapping
 
@@ -51,7 +51,7 @@ def ownership(
 
 @define
 class _Book:
-    """What is held now, and what was."""
+    """The assignments that are held now, and those that ended."""
 
     columns: Mapping[str, Ints]
     at: Ints

@@ -24,12 +24,12 @@ _ORDER = (VIOLATED, BAD_INPUT, ALLOWED)
 
 @define
 class _Budget:
-    """What is left for drawings; the runs in which something is violated draw first."""
+    """The size left for drawings; runs with violations draw first."""
 
     left: int
 
     def take(self, size: int) -> bool:
-        """Whether there is room for this, which is then used; after the first no there is none."""
+        """Use so much of it, and return True, if it fits; after one that does not, nothing does."""
         fits = size <= self.left
         self.left = self.left - size if fits else 0
         return fits
@@ -85,7 +85,7 @@ def _text_only(value: object) -> object:
 
 
 def _promises(sections: Sequence[Section]) -> Sequence[view.VerdictRow]:
-    """What several runs were judged by is said once, below all of them."""
+    """The promises of several runs, listed once below all of them."""
     judged = [section.rows for section in sections if section.rows]
     return judged[0] if len(sections) > 1 and judged else ()
 

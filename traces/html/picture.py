@@ -1,4 +1,4 @@
-"""What the plots of one run show, gathered while its rows are still at hand."""
+"""Gather the data of one run's plots while its rows are in memory."""
 
 from collections.abc import Iterable, Mapping
 

@@ -24,7 +24,7 @@ _LINES = 8  # curves that can be told apart in one plot
 def lag_plot(
     clock: Clock, group: Group, names: dict[TopicPartition, str], marks: Sequence[Mark], prefix: str
 ) -> str:
-    """How far a group is behind: all partitions together, and the worst of them."""
+    """Plot a group's lag: all partitions together, and the worst of them."""
     canvas = Canvas(clock, WIDE, 250, left=LEFT, top=26)
     canvas.draw_faults()
     x = clock.bins(BINS)
@@ -40,7 +40,7 @@ def lag_plot(
 
 
 def lag_legend(group: Group, names: dict[TopicPartition, str]) -> list[tuple[str, str]]:
-    """Which curve is which."""
+    """The legend of the lag plot: each curve's colour and name."""
     worst = sorted(group.lag, key=lambda key: (-np.nanmax(np.nan_to_num(group.lag[key])), key))
     shown = sorted(worst[: _LINES if len(worst) > 1 else 0])
     return [("ink", "all partitions")] + [(f"series-{n}", names[k]) for n, k in enumerate(shown)]
@@ -61,7 +61,7 @@ def unseen_plot(
 
 
 def throughput_plot(clock: Clock, done: Activity, prefix: str) -> str:
-    """How many records a second were acknowledged, read, and not acknowledged."""
+    """Plot the records a second that were acknowledged, read, and not acknowledged."""
     canvas = Canvas(clock, WIDE, 200, left=LEFT, top=26)
     canvas.draw_faults()
     x = clock.bins(BINS)
@@ -75,7 +75,7 @@ def throughput_plot(clock: Clock, done: Activity, prefix: str) -> str:
 
 
 def latency_plot(clock: Clock, done: Activity, prefix: str) -> str:
-    """How long sends waited for their answer, on a scale of powers of ten."""
+    """Plot the latency of sends, on a scale of powers of ten."""
     canvas = Canvas(clock, WIDE, 200, left=LEFT, top=26)
     canvas.draw_faults()
     x = clock.bins(BINS)
@@ -149,7 +149,7 @@ def _cells(canvas: Canvas, spans: Spans, colour: str, width: float, alpha: float
 def commits_panel(
     clock: Clock, group: Group, one: PartitionTimeline, marks: Sequence[Mark], prefix: str
 ) -> str:
-    """What a group committed in a partition, below the end of its log."""
+    """Plot a group's commits in a partition, below the end of its log."""
     canvas = Canvas(clock)
     canvas.draw_faults()
     canvas.axes.plot(clock.bins(BINS), one.end, color=QUIET, linewidth=1.2, alpha=0.8)
@@ -191,9 +191,9 @@ def ownership_plot(
     members: Members,
     prefix: str,
 ) -> tuple[str, int]:
-    """Who owned which partition in which generation; two owners at once stand above each other.
+    """Plot the owners of partitions and their generations; two owners at once are stacked.
 
-    Of very many times of ownership the shortest are left out; how many is the second answer.
+    Of very many times of ownership the shortest are left out; their number is the second value.
     """
     drawn = [one for one in owned if (one.topic, one.partition) in names]
     left_out = max(len(drawn) - BARS, 0)

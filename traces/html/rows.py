@@ -42,7 +42,7 @@ def sample(run: Run) -> Sample:
 
 
 def _rows(run: Run, every: int) -> Iterator[dict[str, Ints]]:
-    """What is taken of each batch of rows."""
+    """The needed columns of each batch; of rows about records, those of every so many-th offset."""
     for part in run.parts:
         with pq.ParquetFile(part) as file:
             for batch in file.iter_batches(_BATCH, columns=list(NEEDED)):

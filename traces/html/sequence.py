@@ -136,7 +136,7 @@ def moments(made: Sequence[DrawnCall], *, comparable: bool) -> list[Moment]:
 
 @define
 class _Diagram:
-    """Where everything stands."""
+    """The layout of a sequence diagram."""
 
     rows: list[Moment]
     at: dict[str, float]
@@ -221,13 +221,13 @@ def draw(
 
 
 def _needed(row: Moment) -> float:
-    """How far apart the lanes must stand for the words of a row to fit between two of them."""
+    """The distance between two lanes at which the words of a row fit between them."""
     around = 2 * _ARROW_END if row.call.target else _BESIDE + _MARGIN
     return _width(_words(row)) + around
 
 
 def _words(row: Moment) -> str:
-    """What is said of a call or its return; of one that nobody answered, that nobody knows."""
+    """The words of a call or its return; if nobody answered, they say so."""
     words = writable(", ".join(_said(row)))
     if row.returns and row.call.outcome == "info":
         return f"{words.removesuffix('?')}?" if words else "nobody knows"

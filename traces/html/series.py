@@ -1,7 +1,7 @@
-"""What became of one partition over time, as arrays of a size that does not grow with the run.
+"""The history of one partition over time, as arrays of a size that does not grow with the run.
 
-Time is cut into `BINS`, and what is kept of each bin is where things began, ended and went
-furthest; so ten rows and ten million draw alike, and no step back is smoothed away.
+Time is cut into `BINS`. A curve keeps the first, last, lowest and highest value of each bin, so ten
+rows and ten million draw alike, and no step back is smoothed away.
 """
 
 from itertools import pairwise
@@ -23,7 +23,7 @@ TopicPartition: TypeAlias = tuple[int, int]  # topic and partition
 
 @frozen(eq=False)
 class Spans:
-    """Where offsets were touched: in each bin of time, the ranges from `low` to `high`."""
+    """The offsets touched over time: in each bin, the ranges from `low` to `high`."""
 
     at: Ints
     low: Ints
@@ -139,7 +139,7 @@ def thinned(series: Series, scale: Scale) -> Steps:
 
 
 def lag_behind(end: Floats, position: Series, scale: Scale) -> Floats:
-    """How far the group is behind the end of the log; all of it before its first position."""
+    """The lag of a group behind the end of the log; before its first position, the end itself."""
     if not len(position.at):
         return end.copy()
     last = np.searchsorted(scale.bins(position.at), np.arange(BINS), side="right") - 1

@@ -31,7 +31,7 @@ class Figure:
 
 @frozen
 class Sheet:
-    """What all plots of a run share."""
+    """The data that all plots of a run share."""
 
     run: Run
     picture: Picture

@@ -1,4 +1,4 @@
-"""What the page says of a run, in words: facts, configuration, verdicts, what was not checked."""
+"""The texts of a run on the page: facts, configuration, verdicts, and reasons not to check."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -111,12 +111,12 @@ def _row(verdict: Verdict) -> VerdictRow:
 
 
 def sentences(one: Judged) -> list[str]:
-    """What was found, counted, before anything else; `summary` says how many promises that is."""
+    """The findings, counted, in sentences; the number of promises is in `summary`."""
     return plain_sentences(one.verdicts)[:-1] if one.verdicts else []
 
 
 def incidents(one: Judged, clock: Clock) -> list[IncidentRow]:
-    """What happened, each cause once, with its time as the drawings tell it."""
+    """The incidents, each cause once, with its time as in the drawings."""
     verdicts = {verdict.check: verdict for verdict in one.verdicts}
     return [_incident(incident, verdicts[incident.main], clock) for incident in one.incidents]
 
@@ -168,7 +168,7 @@ def summary(one: Judged) -> str:
 
 
 def facts(run: Run, picture: Picture) -> list[tuple[str, str]]:
-    """What the head of a run says besides its name."""
+    """The facts in the head of a run, besides its name."""
     said = [
         ("recorded by", run.meta.source),
         ("folder" if run.path.is_dir() else "file", str(run.path)),
@@ -238,7 +238,7 @@ def _spoken(value: Any) -> str:
 
 
 def reasons(one: Judged) -> list[Reason]:
-    """What was not checked, by the reason, the most telling first."""
+    """The checks that were not made, by reason, the most telling reason first."""
     assert one.run is not None
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for verdict in one.verdicts:

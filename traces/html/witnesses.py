@@ -1,4 +1,4 @@
-"""What was found against the promises of a run, each witness with its drawing."""
+"""The findings against the promises of a run, each witness with its drawing."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -31,7 +31,7 @@ class Witness:
 
     @property
     def columns(self) -> list[str]:
-        """What the events tell, each thing once."""
+        """The fields of the events, each once."""
         fullest_first = sorted(self.events, key=len, reverse=True)
         return list(dict.fromkeys(name for event in fullest_first for name in event))
 
@@ -43,7 +43,7 @@ class Witness:
 
 @frozen
 class PromiseFindings:
-    """What was found against one promise."""
+    """The findings against one promise."""
 
     verdict: Verdict
     slug: str
@@ -53,7 +53,7 @@ class PromiseFindings:
 
     @property
     def sentence(self) -> str:
-        """What was found, counted, and what allows or forbids it."""
+        """The number of findings, and the reason that allows or forbids them."""
         return counted(self.verdict)
 
     def within(self, room: Callable[[int], bool]) -> "PromiseFindings":
