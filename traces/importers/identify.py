@@ -1,4 +1,7 @@
-"""Where an application keeps the id of a message: `key`, `value`, `header:NAME` or `json:FIELD`."""
+"""Read message ids from where an application keeps them.
+
+One of `key`, `value`, `header:NAME` or `json:FIELD`.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -16,7 +19,7 @@ class UnknownIdSource(ValueError):
 
 
 def identify(id_source: str | None) -> Identify:
-    """How to find the id of a message; by default in the header that the recorder adds."""
+    """The function that reads a message's id; by default from the header that the recorder adds."""
     kind, _, name = (id_source or f"header:{HEADER}").partition(":")
     if kind == "key" and not name:
         return lambda key, value, headers: text(key)

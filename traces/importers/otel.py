@@ -69,7 +69,7 @@ ERROR = (2, "STATUS_CODE_ERROR")
 
 @frozen
 class SpanSettings:
-    """What spans do not tell, and whoever collected them may know."""
+    """Settings that spans do not contain; a user who knows them can give them."""
 
     all_spans: bool = False
     acks: str | None = None

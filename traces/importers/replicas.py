@@ -1,4 +1,4 @@
-"""Where the logs of replicas lie: log directories of brokers, and what stands beside the logs."""
+"""Find the logs of replicas: log directories of brokers, and the files beside the logs."""
 
 import re
 from base64 import urlsafe_b64encode
@@ -59,7 +59,7 @@ class Broker:
     offsets: dict[str, dict[Partition, int]]
 
     def replica(self, folder: Path, topic: str, partition: int) -> Replica:
-        """What is known of the log in one folder."""
+        """Describe the log in one folder."""
         segments = sorted(folder.glob("*.log"), key=base_offset_of)
         known = {name: at.get((topic, partition)) for name, at in self.offsets.items()}
         first = base_offset_of(segments[0]) if segments else 0

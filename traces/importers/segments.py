@@ -41,7 +41,7 @@ DAMAGED = 1 << 32  # of a hash of damaged bytes; those of records have 32 bits
 
 @frozen
 class SegmentSettings:
-    """What the files do not say, and whoever imports them may know."""
+    """Settings that the files do not contain; a user who knows them can give them."""
 
     id: str | None = None
     topics: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class _Dump:
         return not self._after_a_crash(self.end)
 
     def _after_a_crash(self, offset: int) -> bool:
-        """Whether the broker crashed before it could vouch for what it wrote from this offset."""
+        """True if the broker crashed and its recovery point is not above this offset."""
         safe = self.replica.safe_until
         return safe is not None and offset >= safe
 

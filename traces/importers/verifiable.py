@@ -62,7 +62,7 @@ EXCEPTIONS = {
 
 @frozen
 class ToolSettings:
-    """What the tools do not print, and whoever started them may know."""
+    """Settings that the tools do not print; a user who knows them can give them."""
 
     acks: str | None = None
     group: str | None = None

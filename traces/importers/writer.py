@@ -17,7 +17,7 @@ SourceFields = Mapping[str, Any]
 
 @define
 class Imported:
-    """What came of an import: what was written, what was not, and what the source cannot tell."""
+    """The result of an import: calls written, calls skipped, and gaps of the source."""
 
     calls: dict[str, int] = field(factory=dict[str, int])
     warnings: list[Problem] = field(factory=list[Problem])
