@@ -1,12 +1,12 @@
-"""Which findings are final although the trace still grows.
+"""Findings that are final although the trace still grows.
 
 A prefix of a trace is a trace with evidence missing: the lines to come. A finding is final if no
-line to come can refute it and none can bring the clause that permits it. That holds where two or
-three certain events contradict each other, and nothing else is needed to say so. It does not hold
-of anything that says *never* or *by nobody* (lost, made up, failed, not processed), nor of anything
-that rests on which records there are between two others, nor where the application may still tell
-that it sent an id twice. Such a check is decided when the trace has ended, and is pending until
-then; so is every check that is not in this table.
+line to come can refute it and none can bring the clause that permits it. That is so if two or three
+certain events contradict each other, and the proof needs nothing else. It is not so for a finding
+of *never* or *by nobody* (lost, made up, failed, not processed). Nor is it for one that depends on
+all records between two others. Nor is it while the application may still report that it sent an id
+twice. Such a check is pending until the trace has ended; so is every check that is not in this
+table.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ def both_acknowledged(p: Rows, found: Ints) -> Bools:
 
 
 def one_process(p: Rows, found: Ints) -> Bools:
-    """Whether the application itself moved in between is in the same file."""
+    """Mask of the findings in one process: its file would hold a move of its own in between."""
     return p.process[found[:, 0]] == p.process[found[:, 1]]
 
 
@@ -92,10 +92,10 @@ TO_COME = frozenset(
 
 
 def final(check: Check, p: Rows, found: Ints, clause: Ints, strict: bool, strong: bool) -> Bools:
-    """Which findings of a check are violations whatever comes.
+    """Mask of a check's findings that are violations whatever lines follow.
 
-    `strong` says that all producers known so far wait for all replicas; and so nobody can turn out
-    to have been promised less for a record whose sender has told of it.
+    `strong` says that all producers known so far wait for all replicas. Then a record with a known
+    sender cannot turn out to have had a weaker promise.
     """
     early = EARLY[check.id]
     sure = early.sure(p, found)
@@ -107,6 +107,6 @@ def final(check: Check, p: Rows, found: Ints, clause: Ints, strict: bool, strong
 
 
 def _sent(p: Rows, found: Ints) -> Bools:
-    """Whether the senders of all records of a witness are known."""
+    """Mask of the witnesses whose records all have known senders."""
     assert isinstance(p, Partition)
     return np.all(np.isin(p.id[found], p.id[p.sends]), axis=1)

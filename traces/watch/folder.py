@@ -42,7 +42,7 @@ class FollowedProcess:
         return {} if isinstance(self.source, FollowedJournal) else self._made
 
     def take(self, call: Line, line: int) -> bool:
-        """Whether this call is new; notes where the process stands."""
+        """Record the process's position, and return True if this call is new."""
         seq = call["seq"]
         if isinstance(self.source, FollowedJournal):
             self.last_seq = max(self.last_seq, seq)
@@ -68,7 +68,7 @@ class FollowedProcess:
 
 @define
 class Batch:
-    """What came since the last look."""
+    """The calls and changes found since the last look."""
 
     calls: list[tuple[FollowedProcess, list[Numbered]]] = field(factory=list[Any])
     began: list[FollowedProcess] = field(factory=list[FollowedProcess])
@@ -146,12 +146,12 @@ class Folder:
 
     @property
     def recording(self) -> bool:
-        """Whether there are journals, which nobody but the watch can read."""
+        """True if there are journals, which nothing but the watch can read."""
         return any(isinstance(p.source, FollowedJournal) for p in self.processes.values())
 
     @property
     def ended(self) -> bool:
-        """Whether every process has ended, and the final scan was made."""
+        """True if every process has ended, and the final scan was made."""
         return self.meta.complete and bool(self.processes) and not self.running
 
     def _open(self, process: FollowedProcess) -> bool:
@@ -193,7 +193,10 @@ class Folder:
             self._heads[process.name] = head
 
     def _read_meta(self) -> bool:
-        """Whether there is a new `meta.json`; half a file is as none, and is read again."""
+        """Read `meta.json`, and return True if there is a new one.
+
+        Half a file counts as none, and is read again.
+        """
         try:
             found = (self.path / META).stat()
         except FileNotFoundError:

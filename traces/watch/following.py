@@ -41,7 +41,7 @@ class Following:
 
     @property
     def more(self) -> bool:
-        """Whether there is more to be read at once."""
+        """True if more can be read at once."""
         return False
 
 
@@ -161,7 +161,7 @@ class FollowedJournal(Following):
 
 
 def following(path: Path) -> Following:
-    """How this file is followed."""
+    """The reader that follows this file."""
     if path.name.endswith(SUFFIX):
         return FollowedJournal(path)
     return Closed(path) if path.name.endswith(CLOSED) else FollowedLines(path)

@@ -1,4 +1,4 @@
-"""What was found so far, each finding once, with the first few witnesses of each check."""
+"""The findings so far, each once, with the first few witnesses of each check."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +33,7 @@ class Ledger:
     _known: dict[str, set[tuple[Any, ...]]] = field(factory=dict[str, set[tuple[Any, ...]]])
 
     def count(self, check: str) -> int:
-        """How many were found, at least: of old rows nothing more is found before the end."""
+        """The least number of findings: old rows are not judged again before the end."""
         return len(self._known.get(check, ()))
 
     def clear(self) -> None:
@@ -43,7 +43,7 @@ class Ledger:
     def judge(
         self, key: WindowKey, rows: Rows, checks: list[Check], strict: bool, strong: bool
     ) -> list[Finding]:
-        """What these checks find among the rows of one key that was not known."""
+        """Run these checks on the rows of one key, and return the new findings."""
         new: list[Finding] = []
         for check in checks:
             for found in check.function(rows):

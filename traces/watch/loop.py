@@ -17,7 +17,7 @@ EVERY, AT_LEAST = 0.5, 0.1
 
 
 class Teller(Protocol):
-    """Where it is said."""
+    """An output for the progress of a watch."""
 
     def start(self, watch: Watch) -> None:
         """Before the first look."""
@@ -44,7 +44,7 @@ class Loop:
     pause: Callable[[float], None] = time.sleep
 
     def run(self) -> bool:
-        """Whether the run can now be judged as a whole; not, if it was interrupted before."""
+        """Watch the run; True if it can now be judged as a whole, False if interrupted before."""
         teller: Teller = (Screen if self.console.is_terminal else WatchLog)(self.console)
         teller.start(self.watch)
         try:
@@ -61,7 +61,7 @@ class Loop:
         return over
 
     def _until_over(self, teller: Teller) -> bool:
-        """Whether the trace can be judged as a whole."""
+        """Watch until the run has ended or is idle; True if the trace can be judged as a whole."""
         quiet_since = self.now()
         while True:
             began = self.now()

@@ -23,7 +23,7 @@ KEPT = 5_000
 
 @define
 class Transactions:
-    """What became of the transactions of all processes, as far as their clients were answered."""
+    """The outcomes of all processes' transactions, as far as their clients were answered."""
 
     #: By process and transaction, as the reader of process files keeps it.
     ends: dict[int, Any] = field(factory=dict[int, Any])
@@ -90,7 +90,7 @@ def narrow(columns: MutableColumns) -> MutableColumns:
 
 
 def malformed(file: str, calls: Sequence[Numbered], process: str = "") -> BadInput:
-    """Which lines and fields are wrong."""
+    """The error that names the wrong lines and fields."""
     problems = Problems()
     for line, call in calls:
         found = list(findings(call))

@@ -1,4 +1,4 @@
-"""What a watch says while it runs: lines for a log, a table for a terminal, a file for machines."""
+"""Print the progress of a watch: lines for a log, a table for a terminal, a file for machines."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ MOST_SHOWN, LAST_SHOWN = 3, 6
 
 
 def lines(watch: Watch, step: BatchOutcome) -> Iterator[tuple[str, str]]:
-    """What happened in one batch: a word that says what kind it is, and the rest."""
+    """The events of one batch: a word for the kind of each, and the rest."""
     for process in step.batch.began:
         yield "began", process.name
     if step.batch.meta_problem:
@@ -110,7 +110,7 @@ class WatchLog:
         """Nothing was read yet."""
 
     def tell(self, watch: Watch, step: BatchOutcome) -> None:
-        """What this batch brought."""
+        """Print the events of this batch."""
         for kind, what in lines(watch, step):
             self.console.print(stamped(kind, what), soft_wrap=True)
 
@@ -136,7 +136,7 @@ class Screen:
         self._live.update(self._shown(watch), refresh=True)
 
     def tell(self, watch: Watch, step: BatchOutcome) -> None:
-        """What this batch brought."""
+        """Show the events of this batch."""
         for kind, what in lines(watch, step):
             (self._verdicts if kind.isupper() else self._last).append(stamped(kind, what))
         self._live.update(self._shown(watch), refresh=True)

@@ -30,7 +30,7 @@ _FILES = frozenset(("producers", "consumers"))
 
 @define
 class BatchOutcome:
-    """What one batch brought."""
+    """The outcome of one batch."""
 
     batch: Batch
     findings: list[Finding] = field(factory=list[Finding])
@@ -84,7 +84,7 @@ class Watch:
 
     @property
     def violated(self) -> bool:
-        """Whether a violation was found that is final."""
+        """True if a violation was found that is final."""
         return any(self.ledger.count(id) and not self.blocked(id) for id in EARLY)
 
     def blocked(self, id: str) -> list[str]:
@@ -163,7 +163,7 @@ class Watch:
         return context(self._configured, self.names, self._processing - {NONE}, lives=known)
 
     def _strong(self, known: Context) -> bool:
-        """Whether all producers, configured or seen to send, wait for all replicas."""
+        """True if all producers, configured or seen to send, wait for all replicas."""
         configured = self._configured.producers.values()
         senders = np.array(sorted(self._senders), dtype=np.int64)
         safe = all(producer.acks in ("all", "-1") for producer in configured)
@@ -171,7 +171,7 @@ class Watch:
 
 
 def _contains(now: Meta, before: Meta) -> bool:
-    """Whether all that was configured still is, so that something was only added."""
+    """True if all earlier configuration is unchanged, so that something was only added."""
     maps = ((now.topics, before.topics), (now.producers, before.producers))
     maps = (*maps, (now.consumers, before.consumers), (now.share_groups, before.share_groups))
     return all(more.get(name) == value for more, less in maps for name, value in less.items())
