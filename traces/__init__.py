@@ -1,4 +1,4 @@
-"""What clients did and saw, read from recordings and judged, promise by promise.
+"""Judge recordings of client calls against Kafka's promises, one verdict for each promise.
 
     >>> import traces
     >>> run = traces.load("examples/leader-kill-acks1")

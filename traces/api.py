@@ -46,7 +46,7 @@ VIOLATIONS_DDL = f"{_FOUND_DDL}, witness array<struct<{_EVENT_DDL}>>"
 
 @frozen
 class Finding:
-    """What was found against one promise: how often, why it is no wonder, and the first calls."""
+    """The findings against one promise: their number, why they are allowed, and the first calls."""
 
     check: str
     title: str
@@ -59,7 +59,7 @@ class Finding:
 
 @frozen(repr=False)
 class Result:
-    """What was said of one run; printed, it is a short table."""
+    """The verdicts of one run; printed, they are a short table."""
 
     judged: Judged
 
@@ -80,7 +80,7 @@ class Result:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found, violations first; empty where nothing is violated and nothing allowed."""
+        """The findings, violations first; empty if nothing is violated or allowed."""
         return [
             Finding(v.check, v.title, v.verdict, v.broken or v.count, v.reason, self._calls(v))
             for word in (VIOLATED, ALLOWED)
@@ -93,12 +93,12 @@ class Result:
 
     @property
     def incidents(self) -> list[Incident]:
-        """What happened, each cause once, as `highwater check` tells it."""
+        """The incidents as `highwater check` reports them, each cause once."""
         return self.judged.incidents
 
     @property
     def incomplete(self) -> list[str]:
-        """Which files were not there, or not to their end; their part is in no verdict."""
+        """The files that are missing or cut short; no verdict covers the missing rows."""
         return self.judged.incomplete
 
     def __getitem__(self, check: str) -> Verdict:
@@ -164,15 +164,15 @@ def check(
 def violations(
     ops: "DataFrame | Files", run: Run | Mapping[int, Run], checks: Iterable[str] | None = None
 ) -> "DataFrame":
-    """What breaks a promise in a table of operations; lazy: nothing runs before an action.
+    """Find the breaches of promises in a table of operations; lazy: nothing runs before an action.
 
     `ops` has the columns of `traces.model.schema.COLUMNS`, or comes from `highwater.read_ops`.
-    `run` says how the run was configured and what its numbers mean; of several runs a mapping, by
-    the number in the column `run`. A row with `count` says how many there are, rows with `witness`
-    show the first of them, in the words of the trace. `verdict` is `violated`, or `allowed`,
-    `because` of a setting, or `undecided`. A check that the run lacks evidence for says nothing
-    here: `check` tells why. Raises `BadInput` for a table that is none of operations, and
-    `ValueError` for a check that there is not.
+    `run` describes the run's configuration and the meaning of its numbers. For several runs it is a
+    mapping, by the number in the column `run`. A row with `count` is a number of findings. Rows
+    with `witness` show the first of them, in the words of the trace. `verdict` is `violated`, or
+    `allowed`, `because` of a setting, or `undecided`. A check that the run lacks evidence for has
+    no rows here: `check` gives the reason. Raises `BadInput` for a table that is not one of
+    operations, and `ValueError` for an unknown check.
     """
     from traces.engines import spark
 

@@ -66,7 +66,7 @@ def kafka_trace(request: pytest.FixtureRequest) -> "Generator[Trace]":
 
 
 def _folder(request: pytest.FixtureRequest, node: pytest.Item) -> Path:
-    """Where the trace is: with the test's temporary files, or where it is to be kept."""
+    """The trace's folder: among the test's temporary files, or below `--kafka-traces`."""
     kept = node.config.getoption("--kafka-traces") or node.config.getini("kafka_traces")
     if not kept:
         return request.getfixturevalue("tmp_path") / "kafka-trace"
@@ -92,7 +92,7 @@ def _how(config: pytest.Config) -> Any:
 
 
 def _failed(node: pytest.Item) -> bool:
-    """Whether the test itself did not pass: then it has a failure already."""
+    """True if the test itself did not pass: then it has a failure already."""
     return not node.stash.get(_PASSED, False)
 
 

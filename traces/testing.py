@@ -34,7 +34,7 @@ EVENTS = 4
 
 
 class PromiseBrokenError(AssertionError):
-    """What clients saw breaks a promise, or nothing of it could be checked."""
+    """A promise is broken by the recorded calls, or none of them could be checked."""
 
 
 class Brokers(Protocol):
@@ -42,7 +42,7 @@ class Brokers(Protocol):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where it is."""
+        """The brokers' addresses."""
         ...
 
     def recover(self) -> None:
@@ -52,7 +52,7 @@ class Brokers(Protocol):
 
 @define(eq=False)
 class Trace:
-    """What the clients of a test did and saw, in the folder `run`.
+    """A recording of the calls of a test's clients, in the folder `run`.
 
     Findings of the checks in `allow` break nothing. `how` is "judge", or "record" to leave the
     judging to `highwater check`, or "off" for no trace at all.
@@ -189,7 +189,7 @@ class Trace:
 
     @property
     def summary(self) -> str:
-        """How many promises hold, are broken, were allowed to be, and were not checked."""
+        """The numbers of promises that hold, are violated, allowed to be, and not checked."""
         if self.result is None:
             return "nothing was judged"
         said = [one.verdict for one in self.result.verdicts.values()]

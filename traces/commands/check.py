@@ -214,7 +214,7 @@ def check(
 
 
 def unread(one: Judged, allowed: bool) -> Iterator[str]:
-    """What of a run could not be read, and what that does to the exit code."""
+    """Report the unreadable part of a run, and its effect on the exit code."""
     if one.incomplete and not allowed:
         yield (
             f"{one.path}: not all of it was there to be judged: {'; '.join(one.incomplete)}. "
@@ -250,7 +250,7 @@ def _look_for_what_draws() -> None:
 
 
 def pictures_of(judged: list[Judged]) -> dict[int, Any]:
-    """What the plots of these runs show, gathered while their rows are at hand."""
+    """Gather the data of these runs' plots while their rows are in memory."""
     from traces.html.picture import picture
 
     pictures = dict[int, Any]()

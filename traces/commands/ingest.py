@@ -171,7 +171,7 @@ def one(
 
 
 def _targets(runs: list[Path], out: Path) -> Iterator[tuple[Path, Path]]:
-    """Where the table of each run goes."""
+    """Pair each run with the path of its table."""
     if len(runs) == 1:
         yield runs[0], out
         return
@@ -239,7 +239,7 @@ def from_topic(
 
 @contextmanager
 def interrupted() -> Generator[Callable[[], bool]]:
-    """Whether somebody pressed Ctrl-C: what is in hand is then brought to its end."""
+    """A function that returns True once Ctrl-C was pressed: work in progress is then completed."""
     asked: list[int] = []
     before = signal(SIGINT, lambda number, _: asked.append(number))
     try:

@@ -57,7 +57,7 @@ def _recorded(path: Path) -> bool:
 
 
 def _is_run(path: Path) -> bool:
-    """Whether a path may be a run; one that may not be looked into is refused as one, by name."""
+    """True if a path may be a run. One that cannot be read counts, so that the error names it."""
     try:
         return path.suffix == ".edn" or is_ops(path) or (path / "meta.json").is_file()
     except OSError:
