@@ -22,7 +22,7 @@ NEVER = 2**63 - 1
 
 
 def goes_back(columns: Mapping[str, Ints]) -> bool:
-    """Whether times contradict the order of these rows of one process."""
+    """True if times contradict the order of these rows of one process."""
     made, returned = columns["inv"], columns["ret"]
     for clock in np.unique(columns["clock"]).tolist():
         mine = columns["clock"] == clock
@@ -33,7 +33,7 @@ def goes_back(columns: Mapping[str, Ints]) -> bool:
 
 
 def extremes(columns: Mapping[str, Ints], names: Names) -> Extremes:
-    """What a later piece of the same process has to be compared with."""
+    """The times that a later piece of the same process must be compared with."""
     found: Extremes = {}
     for clock in np.unique(columns["clock"]).tolist():
         mine = columns["clock"] == clock
@@ -44,7 +44,7 @@ def extremes(columns: Mapping[str, Ints], names: Names) -> Extremes:
 
 
 def go_back(bounds: Extremes, latest: Mapping[str, int]) -> bool:
-    """Whether a piece returned from a call before an earlier piece made one."""
+    """True if a call of this piece returned before an earlier piece made one."""
     return any(lowest < latest.get(clock, NONE) for clock, (lowest, _) in bounds.items())
 
 
@@ -55,7 +55,7 @@ def go_on(bounds: Extremes, latest: dict[str, int]) -> None:
 
 
 def contradicted(call: Mapping[str, Any], latest: dict[str, int]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the times of a call that comes after those that `latest` knows of."""
+    """The errors in the times of a call that comes after those in `latest`."""
     clock, made, returned = call.get("clock", "host"), call.get("invoked_ns"), None
     if made is not None:
         latest[clock] = max(made, latest.get(clock, NONE))

@@ -89,7 +89,7 @@ class RowBuilder:
         self._counts.append(rows)
 
     def ints(self, fields: tuple[str, ...]) -> list[Any]:
-        """Where the integers of calls that have these fields go, one call after the other."""
+        """The list for the integers of calls that have these fields, one call after the other."""
         return self._ints.setdefault(fields, [])
 
     def word(self, fields: Mapping[str, int]) -> int:

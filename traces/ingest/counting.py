@@ -16,9 +16,9 @@ from traces.model.names import Names
 def counts_of(
     columns: Mapping[str, Ints], meta: Meta, numbers: Mapping[str, Mapping[str, int]], which: Ints
 ) -> tuple[Counts, Absent]:
-    """How many rows lack what they should have, and how many should have it.
+    """Count the rows that lack a field they should have, and all rows that should have it.
 
-    Also the lines of a digest on which those rows are that lack it; `which` is each row's line.
+    Also return the lines of a digest whose rows lack it; `which` is each row's line.
     """
     names = Names()
     names.learn(numbers)

@@ -21,7 +21,7 @@ _COLUMNS = ("txn", "op", "outcome", "inv", "ret", "id")
 
 @frozen
 class Patch:
-    """What other pieces tell of the transactions of one."""
+    """The changes to one piece's transactions that follow from other pieces."""
 
     ends: Ends = field(factory=dict[int, tuple[Txn, int, int]])
     mixed: tuple[int, ...] = ()
@@ -37,9 +37,9 @@ class Patch:
 
 
 def patches(pieces: Sequence[Summary], whole: bool, load: Load) -> Iterator[tuple[Summary, Patch]]:
-    """What to write on the pieces of a file, where its transactions go beyond them.
+    """The patches for the pieces of a file whose transactions go on in other pieces.
 
-    `whole` says that the file tells of every end that was asked for.
+    `whole` means that the file reports every end that was requested.
     """
     open_state = Txn.ABORTED if whole else Txn.UNKNOWN
     mine = [summary for summary in pieces if summary.txns[1] != NONE]
@@ -75,7 +75,7 @@ def _shared(pieces: Sequence[Summary], load: Load) -> Ints:
 
 
 def _ends(pieces: Sequence[Summary], shared: Ints, load: Load) -> tuple[Ends, set[int]]:
-    """How the shared transactions ended, and which of them both send and read."""
+    """The outcomes of the shared transactions, and those that both send and read."""
     ends: Ends = {}
     sent, read = set[int](), set[int]()
     for summary in pieces:

@@ -43,7 +43,7 @@ _DIGITS = 1_000  # more than any number of a history has
 
 
 class NotEdn(ValueError):
-    """What is not EDN, and on which line."""
+    """A text that is not EDN, with its line."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -163,7 +163,7 @@ class _Reader:
             )
 
     def _top(self) -> int:
-        """How much is open around a form: itself in nothing, or in the outermost vector."""
+        """The stack depth of a form that is handed out: 1, or 2 inside the outermost vector."""
         return 1 + (self.split and len(self._stack) > 1 and self._stack[1].bracket in ("[", "("))
 
     def _no_token(self, line: str, at: int) -> None:

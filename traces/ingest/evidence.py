@@ -1,7 +1,7 @@
-"""What a trace does not say: missing fields, missing files, files that were cut off.
+"""Evidence that a trace lacks: missing fields, missing files, files that were cut off.
 
-A check that needs something absent must answer *not checked*: the law is that taking evidence
-away never turns one answer into its opposite. So absence is counted here, at ingest.
+A check that needs something absent must answer *not checked*: taking evidence away must never turn
+one answer into its opposite. So absence is counted here, at ingest.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -185,7 +185,7 @@ SPOKEN = {
 
 @define
 class Evidence:
-    """What is missing of one run, as reasons, by the name of what a check may need."""
+    """The missing evidence of one run: a reason for each need of a check, by its name."""
 
     missing: dict[str, str] = field(factory=dict[str, str])
     counts: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]])
@@ -286,7 +286,7 @@ class Evidence:
 
 
 def is_asked(need: str, marks: Collection[str]) -> bool:
-    """Whether a need is one of processes that bear these marks."""
+    """True if a need applies to processes with these marks."""
     mark = MARKED.get(need.partition(".")[0])
     return mark is None or mark in marks
 

@@ -70,11 +70,11 @@ class Ops:
                 half.unlink(missing_ok=True)
 
     def part(self, piece: Piece, kind: str = "") -> Path:
-        """Where the rows of a piece are."""
+        """The path of a piece's rows."""
         return self.path / f"part-{stem(piece)}{'-' if kind else ''}{kind}.parquet"
 
     def _raw(self, piece: Piece) -> Path:
-        """Where the rows of a piece are as they were read."""
+        """The path of a piece's rows as they were read."""
         aside = self._aside(piece)
         return aside if aside.exists() else self.part(piece)
 
@@ -114,7 +114,7 @@ class Ops:
         write_whole(self._account(piece), orjson.dumps(account))
 
     def summary(self, piece: Piece, state: Mapping[str, Any]) -> Summary | None:
-        """What a piece says, if it was read from a file in this state and its rows are there."""
+        """The summary of a piece; None unless its file was in this state and its rows are there."""
         try:
             found = orjson.loads(self._account(piece).read_bytes())
             summary = Summary.from_json(found["summary"])
@@ -163,7 +163,7 @@ class Ops:
         return sorted(str(path) for path in self.path.glob("part-*.parquet"))
 
     def listing(self) -> str:
-        """What is there, beside the account of the run: if it is the same, so is the table."""
+        """A hash of all files but the account of the run: if it is the same, so is the table."""
         found = [
             (str(path.relative_to(self.path)), path.stat().st_size)
             for folder in (self.path, *(self.path / below for below in _BELOW))
@@ -193,7 +193,7 @@ def _numbered(columns: MutableColumns) -> Any:
 
 
 def _as_read(file: Path) -> bool:
-    """Whether the file is there, and holds what was read."""
+    """True if the file is there, and holds the rows as they were read."""
     if not file.exists():
         return False
     metadata = pq.read_schema(file).metadata
@@ -235,7 +235,7 @@ def state_of(path: Path, beside: str) -> dict[str, Any]:
 
 
 def beside(meta: Meta, seeds: Mapping[str, Any], size: int) -> str:
-    """What else the rows of all pieces depend on."""
+    """A hash of everything else that the rows of all pieces depend on."""
     free = ("run", "source", "complete", "faults", "processes")
     settings = attrs.asdict(meta, filter=lambda of, _: of.name not in free)
     said = orjson.dumps([settings, seeds, size, reader()], option=orjson.OPT_SORT_KEYS)
@@ -247,7 +247,7 @@ _MODEL = ("names.py", "schema.py", "context.py", "meta.py", "lives.py", "sizes.p
 
 @cache
 def reader() -> str:
-    """Which reader this is: another one may make other rows of the same lines."""
+    """A hash of the reader's sources: another reader may make other rows of the same lines."""
     ours = files("traces")  # which may lie in a zip file, as Spark sends packages
     mine = [one for one in (ours / "ingest").iterdir() if one.name.endswith(".py")]
     sources = [*sorted(mine, key=lambda one: one.name), *(ours / "model" / name for name in _MODEL)]

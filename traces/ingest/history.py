@@ -41,7 +41,7 @@ _Map = dict[Any, Any]
 
 @frozen
 class Reading:
-    """What a history cannot say about itself."""
+    """Settings that a history does not contain."""
 
     subscribed: bool | None = None  # None: if any of its operations subscribes
     compacted: bool = False
@@ -77,7 +77,7 @@ def read_history(path: Path, reading: Reading) -> Run:
 
 
 def history_meta(path: Path) -> Meta:
-    """What is known of every history."""
+    """The metadata of every history."""
     return Meta(run=path.stem, source="Jepsen history", complete=True)
 
 
@@ -185,7 +185,7 @@ class _History:
         self._time = time
 
     def end(self) -> None:
-        """What was never completed is undecided."""
+        """Treat every operation that was never completed as undecided."""
         for number, opened in self._open.values():
             self.number = number
             unanswered = {k: v for k, v in opened.items() if k != ":time"}
@@ -245,7 +245,7 @@ class _History:
         self._state(fields, f, outcome, closed)
 
     def _fields(self, opened: Line, closed: Line, outcome: Outcome) -> dict[str, int | None]:
-        """What all rows of the operation share."""
+        """The fields that all rows of the operation share."""
         process = closed[":process"]
         member = self._member.setdefault(process, {})
         if (group := closed.get(":group")) is not None:
@@ -302,7 +302,7 @@ class _History:
         self._put(op, [(k, {}) for k in keys], fields)
 
     def _beside(self, fields: dict[str, int | None], closed: Line) -> None:
-        """What a completion tells besides its value."""
+        """Add the rows of a completion's fields besides its value."""
         for name, op in (
             (":committed", Op.COMMIT),
             (":hw", Op.MARK),

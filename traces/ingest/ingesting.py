@@ -116,7 +116,7 @@ def ingest_history(path: Path, out: Path, reading: Reading) -> Run:
 
 
 def is_ops(path: Path) -> bool:
-    """Whether this is a folder of operations, and all of them are there."""
+    """True if this is a folder of operations, and all of them are there."""
     return (path / RUN).is_file()
 
 
@@ -157,7 +157,7 @@ def _jobs(of: RunFolder, besides: str, size: int) -> list[Job]:
 
 
 def _summaries(ops: Ops, job: Job, size: int) -> list[Summary] | None:
-    """What the pieces of a job say, if all were read: a compressed file has several."""
+    """The summaries of a job's pieces, None unless all were read: a compressed file has several."""
     if not job.piece.file.endswith(".gz"):
         summary = ops.summary(job.piece, job.state)
         return None if summary is None else [summary]

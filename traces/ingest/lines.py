@@ -40,7 +40,7 @@ class Piece:
 
 @frozen
 class Broken:
-    """What stands where a call should be, and why it is none."""
+    """A line that is not a call, and the reason."""
 
     message: str
 
@@ -93,7 +93,7 @@ class Lines:
 
 
 def process_name(path: Path) -> str:
-    """What a file without a single call is called after."""
+    """The process name for a file without a single call."""
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         if path.name.endswith(suffix):
             return path.name.removesuffix(suffix)
@@ -130,10 +130,10 @@ def _row_groups(path: Path, size: int) -> list[Piece]:
 
 
 def readers(path: Path, piece: Piece, size: int) -> Iterator[Lines]:
-    """How to read a piece; a whole compressed file comes in pieces of this size, one by one.
+    """The readers of a piece; a whole compressed file comes in pieces of this size, one by one.
 
-    Whatever its reader left of a piece is skipped before the next one is handed out; which piece
-    is the final one is known only when it has been read.
+    Lines that a reader has left are skipped before the next piece is handed out. The final piece is
+    known only once it has been read.
     """
     if path.name.endswith(".gz"):
         yield from _Compressed(path, size).pieces()
@@ -168,7 +168,7 @@ def _parquet(path: Path, piece: Piece) -> Iterator[list[dict[str, Any]]]:
 
 
 def _journal(path: Path, lines: Lines) -> Iterator[list[dict[str, Any]]]:
-    """What a journal tells so far, and why that is not all."""
+    """The calls in a journal so far; `lines.torn` is the reason why they are not all."""
     try:
         found = unsettled(path)
     except DamagedError as damaged:

@@ -55,9 +55,10 @@ def made_again(digest: IntColumns) -> set[int]:
 
 
 def reported_in(columns: IntColumns, topics: Iterable[int]) -> Ints:
-    """What rows tell of the lives of these topics: topic, id, clock, call and return of each.
+    """The reports on the lives of these topics: topic, id, clock, call and return of each.
 
-    A deletion tells no id, and ends a life. What nobody answered tells an id and no time of it.
+    A deletion has no id, and ends a life. A call without an answer has an id, and no time of
+    return.
     """
     deleted = calls(columns, Op.DELETE_TOPICS) & (columns["outcome"] == Outcome.OK)
     deleted &= columns["ret"] != NONE
@@ -138,7 +139,7 @@ def filled(columns: IntColumns, lives: TopicLives) -> Ints:
 
 
 def vague(columns: IntColumns, lives: TopicLives) -> dict[int, int]:
-    """How many rows of each topic are of nobody knows which of its lives."""
+    """The number of rows, by topic, that may belong to any of the topic's lives."""
     ids = filled(columns, lives)
     rows = np.isin(columns["topic"], list(lives.newest)) & (ids == NONE)
     topics, counts = np.unique(columns["topic"][rows], return_counts=True)

@@ -1,8 +1,8 @@
-"""Where the rows lie that lack a field: in which partitions, of which groups and producers.
+"""Locate the rows that lack a field: their partitions, groups and producers.
 
-A piece says of each field on which lines of its digest it is absent. A line that names a partition
-concerns that one. One that names none concerns all partitions of its process if it is of a call
-that is only about its process (the end of a transaction, an assignment), and otherwise anything.
+A piece lists for each field the lines of its digest that lack it. A line that names a partition
+concerns that one. One that names none concerns all partitions of its process if its call is only
+about the process (the end of a transaction, an assignment). Otherwise it concerns anything.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -69,7 +69,7 @@ class Locations:
         self.put(need, GROUP, self.groups_of_topics(topics))
 
     def of(self, need: str, scope: str = PARTITION) -> Keys | None:
-        """Where it is missing; None: nobody can say, so everywhere."""
+        """The keys at which it is missing; None if they are unknown, so everywhere."""
         return self.found[scope].get(need)
 
     def union(self, needs: Iterable[str], missing: Iterable[str]) -> Keys | None:
@@ -84,7 +84,7 @@ class Locations:
         return out
 
     def lacking(self, missing: Iterable[str]) -> Lacking:
-        """What is missing where."""
+        """The needs that are missing, and where."""
         missing = set(missing)
         return Lacking.of(
             missing,
@@ -200,7 +200,7 @@ SCOPES: dict[str, Callable[[Locations, str, Ints], Keys | None]] = {
 
 
 def locate_what_follows(evidence: Evidence, locations: Locations, unproved: Keys | None) -> None:
-    """Where that is missing which follows from other needs.
+    """Locate the needs that follow from other needs.
 
     `unproved` are the partitions whose transactions lack a proof; without it any may.
     """

@@ -1,7 +1,7 @@
-"""What a trace does not say of logs: fields that only some topics need, and dumps.
+"""Evidence about logs that a trace lacks: fields that only some topics need, and dumps.
 
-As `evidence`, whose counts these are; apart, because which rows must carry a field depends here on
-what is configured.
+As `evidence`, whose counts these are. It is a module of its own because the configuration decides
+here which rows must have a field.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -153,7 +153,7 @@ def absences_of_logs(columns: IntColumns, context: Context) -> Iterator[tuple[st
 def look_for_dumps(
     evidence: Evidence, locations: Locations, names: Names, meta: Meta, files: Iterable[ProcessFile]
 ) -> None:
-    """Whether each dumped log tells where it starts, where it ends, and what is committed."""
+    """Note dumps that lack a log start, an end or a high watermark, and dumps that are missing."""
     columns = locations.digest
     _look_for_silence(evidence, locations, names, meta)
     held = _parts(columns, *DUMPS)
@@ -180,7 +180,7 @@ def look_for_dumps(
 
 
 def _look_for_silence(evidence: Evidence, locations: Locations, names: Names, meta: Meta) -> None:
-    """Whether some clients tell what brokers report and others, which poll as well, do not."""
+    """Note reports of brokers that polling clients leave out, some of them or all."""
     columns = locations.digest
     polling = _processes(columns, Op.POLL, *ANSWERS.values())
     for need, op, words in (
@@ -222,10 +222,10 @@ def _look_among(
 
 
 def look_for_whole_logs(evidence: Evidence, locations: Locations, names: Names, meta: Meta) -> None:
-    """Whether every partition was read to its end: by final scans, or by the dump of a replica.
+    """Note partitions that were not read to the end, by final scans or by the dump of a replica.
 
-    Also whether all that was sent to a compacted topic, or read of one, is here: what is not known
-    may have replaced what is gone, or lie above it.
+    Also note compacted topics of which records sent or read may be unknown: such a record may have
+    replaced one that is gone, or be at a higher offset.
     """
     columns = locations.digest
     configured = (

@@ -1,4 +1,4 @@
-"""Who reads the pieces: several processes of this machine, or the workers of a Spark cluster."""
+"""Map work over the pieces: in processes of this machine, or in the workers of a Spark cluster."""
 
 import os
 import pickle

@@ -134,7 +134,7 @@ class _Member:
 
 
 def _goes_on(stay: _Stay, one: _Row) -> bool:
-    """Whether a member that is given partitions had been there since its last assignment."""
+    """True if a member that is assigned partitions was in the group since its last assignment."""
     if stay.left == NONE and one.generation == stay.generation:
         return True
     known = NONE not in (one.generation, stay.generation)
@@ -177,9 +177,10 @@ def lives(pieces: Iterable[Moves], last: Mapping[int, int], holed: Iterable[int]
 
 
 def _generations_go_on(reported: list[tuple[int, int, int]], when: int) -> bool:
-    """Whether the first generation after a time is newer than all before.
+    """True if the first generation after a time is newer than all before.
 
-    And newer than so many members can have made of a group that begins again.
+    It must also exceed the number of its members: so many joins can have made it in a group that
+    begins again.
     """
     before = max((generation for inv, generation, _ in reported if inv < when), default=NONE)
     later = [one for one in reported if one[0] >= when]
@@ -190,7 +191,7 @@ def _generations_go_on(reported: list[tuple[int, int, int]], when: int) -> bool:
 
 
 def _members(rows: list[_Row], last: int, torn: bool) -> Iterator[_Member]:
-    """What one process was in each group that it names."""
+    """The membership of one process in each group that it names."""
     members: dict[int, _Member] = {}
     for _, call in groupby(rows, key=lambda row: row.seq):
         mine = [*call]

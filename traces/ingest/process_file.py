@@ -57,7 +57,7 @@ _LISTING = frozenset(
 
 @define
 class ProcessFile:
-    """What one process did, and what is known to be missing of it."""
+    """The file of one process, and the parts of it that are known to be missing."""
 
     name: str
     file: str
@@ -70,12 +70,12 @@ class ProcessFile:
 
     @property
     def unfinished(self) -> bool:
-        """Whether it is a journal, which nobody has made a process file of yet."""
+        """True if it is a journal that was not made into a process file yet."""
         return self.file.endswith(JOURNAL)
 
     @property
     def whole(self) -> bool:
-        """Whether everything that the process did stands in it."""
+        """True if it holds everything that the process did."""
         return not (self.cut or self.torn or self.gaps or self.vague_end)
 
 
@@ -176,7 +176,7 @@ class Reader:
         return True
 
     def _word(self, shape: _Shape, call: Line) -> int:
-        """What calls with these words share, -1 where they need a closer look."""
+        """The number of the fields that calls with these words share, -1 to look more closely."""
         nothing = any(call[name] is None for name in _WORDS if name in call)
         if nothing or call["op"] not in _PLAIN_OPS:
             return -1
@@ -197,7 +197,7 @@ class Reader:
             self.extra.append((call["seq"], orjson.dumps(kept).decode()))
 
     def _shared(self, call: Line, op: Op) -> dict[str, int | None]:
-        """What many calls of a process share."""
+        """The fields that many calls of a process share."""
         if call["process"] != self.name:
             raise Malformed("process")
         get, names = call.get, self.names
@@ -301,9 +301,9 @@ class Reader:
         fields: dict[str, int | None],
         topic_ids: dict[str, str],
     ) -> None:
-        """What the call says about partitions besides its records: watermarks, log starts.
+        """Add the rows of the call's reports on partitions besides records: watermarks, log starts.
 
-        An empty map says that the brokers reported none; no map, that nobody knows.
+        An empty map means that the brokers reported none; no map, that it is unknown.
         """
         epochs = _of_type(dict[str, int], call, "leader_epochs")
         for report, op in reports.items():
@@ -324,7 +324,7 @@ class Reader:
                 self._rows.records += _identified(rows, topic_ids)
 
     def _counts(self, call: Line, fields: dict[str, int | None]) -> None:
-        """How many partitions topics had, as far as this client knew."""
+        """Add the partition counts of topics, as far as this client knew them."""
         counts = _of_type(dict[str, int], call, "partition_counts")
         if any(type(count) is not int or count < 1 for count in counts.values()):
             raise Malformed("partition_counts")
@@ -370,7 +370,7 @@ def _shape(fields: tuple[str, ...]) -> _Shape | None:
 
 
 def _only_seq(call: Line) -> tuple[Any, ...]:
-    """What `itemgetter` answers for one name is no tuple."""
+    """A tuple of one: for one name `itemgetter` does not return a tuple."""
     return (call["seq"],)
 
 
@@ -391,7 +391,7 @@ def _of_type(kind: Callable[[], Some], call: Line, field: str) -> Some:
 
 
 def _query(call: Line) -> str | int | None:
-    """What an offset was asked by."""
+    """The query by which an offset was looked up."""
     query = call.get("query")
     if not is_query(query):
         raise Malformed("query")

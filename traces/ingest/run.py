@@ -39,7 +39,7 @@ class Extra:
 
 @define
 class Run:
-    """What the checks of one run stand on."""
+    """The data of one run that its checks use."""
 
     path: Path
     meta: Meta
@@ -56,14 +56,14 @@ class Run:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         if not self.parts:
             return len(self.columns["seq"])
         return sum(pq.read_metadata(part).num_rows for part in self.parts)
 
     @property
     def incomplete(self) -> list[str]:
-        """Which files are not there, or not to their end: what they would tell is in no verdict."""
+        """The files that are missing or cut short; no verdict covers the missing rows."""
         return self.evidence.reasons(ALL_FILES)
 
     def loaded(self) -> "Run":
@@ -223,7 +223,7 @@ def _denied(whole: Whole) -> Iterator[Problem]:
 
 
 def run_of(folder: Path, whole: Whole) -> Run:
-    """What the checks stand on, without the rows; rows that meta.json denies are refused."""
+    """A run without its rows. Rows that contradict meta.json are refused."""
     names, digest = whole.names, whole.digest
     if denied := list(_denied(whole)):
         raise BadInput(denied[:SHOWN], len(denied))

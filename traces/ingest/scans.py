@@ -1,4 +1,4 @@
-"""Whether partitions were read as far as a run says: from its digest, or from all of its rows."""
+"""Find partitions that were not read as far as a run says: from its digest, or all its rows."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Who sends to the topics of a run besides the processes that were recorded, as far as told."""
+"""Senders to the topics of a run besides the recorded processes, as far as they are known."""
 
 from collections.abc import Mapping
 

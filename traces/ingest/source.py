@@ -37,7 +37,7 @@ class OpsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What it is called in `format`."""
+        """The name of this format, for `spark.read.format`."""
         return "highwater"
 
     def schema(self) -> str:
@@ -120,7 +120,7 @@ class _OfRun(DataSourceReader):
 
 
 def _refusal(file: str, found: list[tuple[int, str, str]], count: int) -> BadInput:
-    """What is wrong with a piece; its lines are counted from its own start."""
+    """The error for a bad piece; its lines are counted from its own start."""
     problems = Problems()
     for line, where, message in found:
         problems.add(file, None, where, f"{message} (line {line} of a piece)")

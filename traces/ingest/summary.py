@@ -1,6 +1,6 @@
-"""What a piece of a trace says besides its rows: small, and enough to go on without reading it.
+"""Summaries of the pieces of a trace: small, and enough to go on without reading the rows.
 
-Pieces are read apart. Whatever is said about a whole run is put together from their summaries, so
+Pieces are read apart. All statements about a whole run are put together from their summaries, so
 everything here must add up, whichever way a file was cut.
 """
 
@@ -111,7 +111,7 @@ class Summary:
         return which
 
     def holds(self, unit: int) -> bool:
-        """Whether rows of this unit of the process may be here."""
+        """True if rows of this unit of the process may be here."""
         low, high = self.txns if unit < NONE else (self.first_seq, self.last_seq)
         return low <= (-2 - unit if unit < NONE else unit) <= high
 
@@ -121,7 +121,7 @@ class Summary:
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> "Summary":
-        """What `as_json` wrote."""
+        """Read a summary from the result of `as_json`."""
         problems = [(line, where, message) for line, where, message in json["problems"]]
         counts = {need: (lacking, total) for need, (lacking, total) in json["counts"].items()}
         clocks = {clock: (low, high) for clock, (low, high) in json["clocks"].items()}

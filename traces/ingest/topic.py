@@ -40,7 +40,7 @@ class Message:
 
 
 class TopicConsumer(Protocol):
-    """What is asked of a consumer."""
+    """The methods of a consumer that are needed here."""
 
     name: str
 
@@ -55,7 +55,7 @@ class TopicConsumer(Protocol):
 
 @define
 class FileProgress:
-    """How far the file of one process has come."""
+    """The progress of one process's file."""
 
     file: str
     size: int = 0
@@ -66,7 +66,7 @@ class FileProgress:
 
 @define
 class State:
-    """Where the intake stands."""
+    """The progress of the intake."""
 
     topic: str
     offsets: dict[int, int] = field(factory=dict[int, int])

@@ -1,4 +1,4 @@
-"""What became of transactions: by their own client's file, and by what readers saw of them."""
+"""Outcomes of transactions: by their own client's file, and by reads of committed records."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -113,10 +113,10 @@ def undecided(columns: Mapping[str, Ints]) -> Ints:
 
 
 def shown(sends: Ints, columns: Mapping[str, Ints]) -> tuple[Ints, Ints]:
-    """Which of these undecided sends readers of committed records were given the records of.
+    """Indices of the undecided sends whose records readers of committed records were given.
 
-    First those whose record was read where it was acknowledged: they are committed. Then those
-    that nobody acknowledged: what was read may be what another call has sent.
+    First those whose record was read at its acknowledged offset: they are committed. Then those
+    that nobody acknowledged: another call may have sent the record that was read.
     """
     reads = calls(columns, Op.POLL, Op.SCAN) & (columns["outcome"] == Outcome.OK)
     reads &= columns["isolation"] == Isolation.READ_COMMITTED
@@ -143,7 +143,7 @@ def attempts(sends: Ints, columns: Mapping[str, Ints]) -> Ints:
 
 
 def alone(sends: Ints, others: Ints) -> Bools:
-    """Which of these sends' records no other unit may have stored, of all `attempts`."""
+    """Mask of the sends whose record no other unit may have stored, of all `attempts`."""
     units = np.unique(others, axis=0)[:, :2].tolist()
     count = Counter((topic, id) for topic, id in units)
     return np.array([count[topic, id] == 1 for topic, id in sends[:, [0, 2]].tolist()], bool)

@@ -164,7 +164,7 @@ def _counts(counts: Any) -> Iterator[FieldProblem]:
 
 
 def is_partition(name: Any) -> bool:
-    """Whether `name` reads `topic:partition`."""
+    """True if `name` has the form `topic:partition`."""
     if type(name) is not str:
         return False
     topic, _, number = name.rpartition(":")
@@ -172,10 +172,10 @@ def is_partition(name: Any) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is the number of a partition."""
+    """True if a text is the number of a partition."""
     return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < MOST_PARTITIONS
 
 
 def is_query(value: Any) -> bool:
-    """Whether an offset may be asked by this: one of two names, a time, or nobody tells."""
+    """True if an offset may be looked up by this: one of two names, a timestamp, or None."""
     return value in (None, *QUERIES) or type(value) is int

@@ -1,6 +1,6 @@
-"""What only a whole run can tell: put together from its pieces, and written back to their rows.
+"""Draw the conclusions of a whole run from its pieces, and write them back to their rows.
 
-A change to the rows of a piece is small (which transactions, which topics), and is kept until all
+A change to the rows of a piece is small (which transactions, which topics). It is kept until all
 are known, so that a piece is written anew at most once.
 """
 
@@ -55,7 +55,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 class Store(Protocol):
-    """Where the rows of the pieces are."""
+    """A place that the pieces' rows are loaded from and saved to."""
 
     def load(self, summary: Summary, names: Sequence[str] | None = None) -> MutableColumns:
         """The rows of a piece as they were read; all columns or these."""
@@ -68,7 +68,7 @@ class Store(Protocol):
 
 @frozen
 class Change:
-    """What a whole run tells of the rows of one piece."""
+    """The changes to the rows of one piece that follow from the whole run."""
 
     patch: Patch = field(factory=Patch)
     proved: frozenset[int] = frozenset()  # units
@@ -128,7 +128,7 @@ class Whole:
         return lives((piece.moves for piece in self.pieces), last, holed)
 
     def sizes(self) -> Sizes:
-        """How many partitions each producer knew of."""
+        """The numbers of partitions that each producer knew."""
         return sizes_known(piece.sizes for piece in self.pieces)
 
     def _change(self, summary: Summary) -> Change:
@@ -254,7 +254,7 @@ class Whole:
     def _locations(
         self, marks: Mapping[str, Collection[str]], copied: Mapping[Piece, Absent]
     ) -> Locations:
-        """Where the fields are absent that were counted."""
+        """Locate the rows that lack the counted fields."""
         locations, start = Locations(self.digest, self._groups_of), 0
         for summary in self.pieces:
             size = len(summary.digest.get("topic", ()))
@@ -316,18 +316,18 @@ def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> MutableCol
 
 
 def patches_of(store: Store, work: tuple[list[Summary], bool]) -> list[tuple[Piece, Patch]]:
-    """What the pieces of one file tell of each other's transactions."""
+    """The patches for the pieces of one file, from each other's transactions."""
     return [(summary.piece, patch) for summary, patch in patches(*work, store.load)]
 
 
 def lives_reported(store: Store, topics: set[int], summary: Summary) -> Ints:
-    """What a piece tells of the lives of topics."""
+    """The reports of a piece on the lives of topics."""
     names = ("topic", "topic_id", "clock", "inv", "ret", "op", "outcome")
     return reported_in(store.load(summary, names), topics)
 
 
 def vague_in(store: Store, lives: TopicLives, summary: Summary) -> dict[int, int]:
-    """How many rows of a piece are of nobody knows which life of their topics."""
+    """The number of rows of a piece, by topic, that may belong to any of the topic's lives."""
     return vague(store.load(summary, ("topic", "topic_id", "clock", "inv", "ret", "op")), lives)
 
 
@@ -338,13 +338,13 @@ def undecided_of(store: Store, work: tuple[Summary, Change]) -> Ints:
 
 
 def shown_by(store: Store, sends: Ints, summary: Summary) -> tuple[Ints, Ints]:
-    """Which of these undecided records a piece shows as committed, surely and maybe."""
+    """Indices of the undecided sends that a piece shows as committed, surely and maybe."""
     names = ("topic", "partition", "offset", "id", "op", "outcome", "isolation")
     return shown(sends, store.load(summary, names))
 
 
 def attempts_of(store: Store, sends: Ints, summary: Summary) -> Ints:
-    """What in a piece may have stored the records of these sends."""
+    """The sends in a piece that may have stored the same records."""
     names = ("topic", "id", "op", "outcome", "process", "txn", "seq")
     return attempts(sends, store.load(summary, names))
 
@@ -356,14 +356,14 @@ def rewrite(store: Store, work: tuple[Summary, Change]) -> None:
 
 
 def nameless_sends(summary: Summary) -> list[Key]:
-    """Where a piece sends records of which it does not tell the id, or the topic."""
+    """The partitions to which a piece sends records without a recorded id, or topic."""
     lines = {n for need in ("send.topic", "send.id") for n in summary.absent.get(need, ())}
     digest = summary.digest
     return [(digest["topic"][line], digest["partition"][line]) for line in sorted(lines)]
 
 
 def _apart(sends: Ints, nameless: set[Key]) -> Bools:
-    """Which of these sends no nameless one may be: those went to other partitions."""
+    """Mask of the sends to partitions to which no nameless send can have gone."""
     topics = {topic for topic, _ in nameless}
     vague = {topic for topic, partition in nameless if partition == NONE}
 
