@@ -1,4 +1,4 @@
-"""How the second checker says what it thinks of a witness."""
+"""The second checker's predicates, and its opinions of a witness."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -64,7 +64,7 @@ def known(unless: str, *numbers: int | None) -> list[int]:
 
 
 def ops(rows: list[Row], *expected: str) -> None:
-    """What the rows of the witness must be, in their order; `a|b` is either."""
+    """Require that the rows of the witness are these calls, in order; `a|b` is either."""
     found = [row.op for row in rows]
     fits = len(found) == len(expected) and all(
         op in words.split("|") for op, words in zip(found, expected, strict=True)
@@ -73,7 +73,7 @@ def ops(rows: list[Row], *expected: str) -> None:
 
 
 def nobody_else(h: History, row: Row) -> None:
-    """Whoever may have sent the row's record was recorded."""
+    """Require that every process that may have sent the row's record was recorded."""
     must(not h.anybody(row.partition), "somebody who was not recorded may have sent it, too")
 
 

@@ -29,7 +29,10 @@ def no_circle(h: History, rows: list[Row]) -> None:
 
 
 def _edges(h: History) -> dict[Unit, set[Unit]]:
-    """Who read from whom, over all partitions; of several attempts nobody knows whose was read."""
+    """The units that read from each unit, over all partitions.
+
+    A record that several attempts may have stored is left out: the unit read from is unknown.
+    """
     if "edges" not in h.cache:
         edges: dict[Unit, set[Unit]] = defaultdict(set)
         for (partition, id), rows in h.by_id.items():

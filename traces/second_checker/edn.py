@@ -83,7 +83,7 @@ def _steps(
 
 
 def _call(number: int, began: _Map, ended: _Map, sticky: TraceLine) -> TraceLine:
-    """What all lines of an operation share."""
+    """The fields that all lines of an operation share."""
     for name in ("group", "generation"):
         if (value := ended.get(f":{name}")) is not None:
             sticky[name] = str(value) if name == "group" else value

@@ -1,4 +1,4 @@
-"""What follows from a history: what was stored, what can be seen, where a client stood."""
+"""Facts that follow from a history: stored records, visible records, clients' positions."""
 
 from bisect import bisect_left
 from typing import Any
@@ -26,17 +26,17 @@ def reads_at(h: History, partition: PartitionName, offset: int) -> list[Row]:
 
 
 def happened(h: History, row: Row) -> bool:
-    """Whether a call happened: it was answered so, or a reader has shown it since."""
+    """True if a call happened: it was answered so, or a reader has shown it since."""
     return row.ok or (row.outcome == "info" and h.state(row) == COMMITTED)
 
 
 def acknowledged(h: History, row: Row) -> bool:
-    """Whether the sender of a record knows its offset."""
+    """True if the sender of a record knows its offset."""
     return row.op == "send" and happened(h, row) and row.offset is not None
 
 
 def stays(h: History, row: Row) -> bool:
-    """Whether what a row sent is for readers of committed records, too, once it is in the log."""
+    """True if readers of committed records may see the row's record, once it is in the log."""
     return h.state(row) in (None, COMMITTED)
 
 
@@ -49,7 +49,7 @@ def final(h: History, partition: PartitionName) -> list[Row]:
 
 
 def in_final(h: History, partition: PartitionName, id: object) -> bool:
-    """Whether the final scan shows a record anywhere in the partition."""
+    """True if the final scan has the record anywhere in the partition."""
     ops = ("poll",) if h.jepsen else ("scan",)
     return any(r.ok and r.offset is not None for r in h.of(partition, id, *ops))
 
@@ -78,10 +78,10 @@ def log_start(h: History, partition: PartitionName) -> int:
 
 
 def kept_from(h: History, partition: PartitionName) -> int:
-    """Where the log that was read last began at the latest: where somebody was told, or below.
+    """The highest start that the log read last can have had: as reported, or lower.
 
-    Deletion takes a log's head and leaves the rest. So nothing is deleted above the first record
-    that a final scan found, though an earlier leader of the partition may have begun higher.
+    Deletion removes the head of a log and keeps the rest. So nothing is deleted above the first
+    record that a final scan found, though an earlier leader of the partition may have begun higher.
     """
     reported = log_start(h, partition)
     there = [] if h.jepsen else [r.offset for r in final(h, partition) if r.offset is not None]
@@ -89,15 +89,15 @@ def kept_from(h: History, partition: PartitionName) -> int:
 
 
 def compacted(h: History, partition: PartitionName) -> bool:
-    """Whether compaction may remove records of this partition."""
+    """True if compaction may remove records of this partition."""
     policy = h.topic(partition.rpartition(":")[0]).get("cleanup_policy")
     return h.compacted if h.jepsen else "compact" in (policy or "")
 
 
 def superseded(h: History, send: Row) -> bool:
-    """Whether compaction may have removed a record: for want of a key, for a later one, by age.
+    """True if compaction may have removed a record: without a key, or for a later one, or by age.
 
-    By age where somebody tells at which age tombstones go; otherwise nobody knows.
+    By age only if the age at which tombstones are removed is reported; otherwise it is unknown.
     """
     if not compacted(h, send.partition):
         return False
@@ -112,7 +112,7 @@ def _may_be_superseded(h: History, send: Row) -> bool:
 
 
 def followed(h: History, send: Row) -> bool:
-    """Whether another record of the key is known to lie above, by its sender or by any reader."""
+    """True if another record of the key is known to be above, by its sender or by any reader."""
     own, key = where(h, send), send.record.get("key")
     if own is None:
         own = min(
@@ -126,7 +126,7 @@ def followed(h: History, send: Row) -> bool:
 
 
 def expired(h: History, send: Row) -> bool:
-    """Whether a tombstone may have been old enough to go, for all that is known."""
+    """True if a tombstone may have been old enough to be removed, as far as is known."""
     retention = _retention_ms(h, send)
     if send.record.get("tombstone") is not True:
         return False
@@ -138,7 +138,7 @@ def _retention_ms(h: History, send: Row) -> int | None:
 
 
 def age(h: History, send: Row) -> float:
-    """How many ms lie at most between an append and the end of the final scan."""
+    """The most ms between an append and the end of the final scan."""
     returned = [r.ret for r in h.rows(send.partition, "scan_end") if r.ok]
     if send.inv is None or not returned or None in returned:
         return float("inf")
@@ -146,7 +146,7 @@ def age(h: History, send: Row) -> float:
 
 
 def _of_keys(h: History, partition: PartitionName) -> dict[Any, set[tuple[int, Any]]]:
-    """Where records of each key are known to lie: acknowledged or read, with their ids."""
+    """The known offsets of each key's records, acknowledged or read, with their ids."""
     if ("keys", partition) not in h.cache:
         found: dict[Any, set[tuple[int, Any]]] = {}
         for row in h.rows(partition, "send"):
@@ -160,7 +160,7 @@ def _of_keys(h: History, partition: PartitionName) -> dict[Any, set[tuple[int, A
 
 
 def over_before_the_end(h: History, call: Row) -> bool:
-    """Whether a call was surely over when the final scan of its partition began."""
+    """True if a call was surely over when the final scan of its partition began."""
     ends = [] if h.jepsen else [r for r in h.rows(call.partition, "scan_end") if r.ok]
     return bool(ends) and call.ok and all(before(call, end) for end in ends)
 
@@ -189,7 +189,10 @@ def visible(h: History, partition: PartitionName, early: bool = False) -> list[i
 
 
 def _seen(h: History, partition: PartitionName, id: object, offset: int, held: bool) -> bool:
-    """Whether a record at an offset is to be seen: all that may have put it there, or who has."""
+    """True if the record at an offset must be visible.
+
+    That is so if all sends that may have put it there are visible, or those acknowledged there.
+    """
     sends = [s for s in h.of(partition, id, "send") if s.outcome != "fail"]
     if not sends:
         failed = bool(h.of(partition, id, "send"))
@@ -232,14 +235,15 @@ def _of_process(h: History, partition: PartitionName, process: str) -> list[Row]
 
 
 def reads_by(h: History, partition: PartitionName, process: str) -> list[Row]:
-    """What one client was given of a partition, in its order."""
+    """The reads of one client in a partition, in its order."""
     return [r for r in _of_process(h, partition, process) if r.op in READS and r.offset is not None]
 
 
 def shaken(h: History, read: Row) -> bool:
-    """Whether the partition changed hands while the call ran, so that it may hold reads of both.
+    """True if the partition may have moved during the call, which may hold reads before and after.
 
-    What a rebalance tells a client it tells inside of a poll, and so stands before it in the file.
+    A client is notified of a rebalance inside a poll, so that line is before the poll's in the
+    file.
     """
     if h.jepsen:
         return read.partition in (read.line.get("_shaken") or ())
@@ -252,7 +256,7 @@ def _surely_before(move: Row, read: Row) -> bool:
 
 
 def shares(h: History, group: str | None) -> bool:
-    """Whether a group is a share group, which commits nothing: by its settings, or by its acts."""
+    """True if a group is a share group, which commits nothing: by its settings, or by its calls."""
     if group in (h.meta.get("share_groups") or {}):
         return True
     acting = (
@@ -262,6 +266,6 @@ def shares(h: History, group: str | None) -> bool:
 
 
 def same_instance(one: Row, two: Row) -> bool:
-    """Whether two processes are one static member (KIP-345), which may come back unnoticed."""
+    """True if two processes are one static member (KIP-345), which may return unnoticed."""
     name = one.line.get("instance")
     return name is not None and name == two.line.get("instance")

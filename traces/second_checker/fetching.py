@@ -77,7 +77,7 @@ def _out_of_range(h: History, partition: str, rows: list[Row]) -> None:
 
 
 def _stood(h: History, reset: Row) -> Row | None:
-    """What tells where the client was: its last move or read, or what it was answered since."""
+    """The row that gives the client's position: its last move or read, or an answer since."""
     own = [
         r for r in h.by_partition[reset.partition] if r.process == reset.process and r.at < reset.at
     ]
@@ -92,7 +92,7 @@ def _stood(h: History, reset: Row) -> Row | None:
 
 
 def _moved_last(own: list[Row], answer: Row) -> bool:
-    """Whether a client had no position when it was answered."""
+    """True if a client had no position when it was answered."""
     earlier = [r for r in own if r.at < answer.at]
     moves = [r for r in earlier if r.op in (*_POSITIONS, *_MOVED)]
     moves = [r for r in moves if r.op != "poll" or (r.ok and r.offset is not None)]

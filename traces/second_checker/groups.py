@@ -183,7 +183,7 @@ def _resets(h: History, group: str) -> set[str]:
 def _sought_past(
     h: History, partition: PartitionName, group: str | None, offset: int, processes: bool
 ) -> bool:
-    """Whether a member sought to an offset above, and had not got past this one before it did."""
+    """True if a member sought above this offset before it had got past it."""
     rows = h.by_partition[partition]
     members = {row.process for row in rows if row.group == group}
     done = "process" if processes else "poll"
@@ -222,7 +222,7 @@ def _committed_before(h: History, partition: PartitionName, group: str | None, r
 
 
 def _began_by(h: History, partition: PartitionName, group: str | None, offset: int) -> bool:
-    """Whether the group's first question for its offsets shows that it began no later than here."""
+    """True if the group's first request for its offsets shows that it began no higher than here."""
     rows = (r for r in h.rows(partition, "committed") if r.ok and r.group == group)
     asked = sorted(((r.inv, r.offset) for r in rows if r.inv is not None), key=lambda x: x[0])
     if not asked:
@@ -331,7 +331,7 @@ def _not_below(h: History, commit: Row, read: Row, given: Row | None) -> None:
 
 
 def _could_start_at(h: History, read: Row) -> Row | None:
-    """What may have told the member the highest offset: of all commits that may have been made."""
+    """The row of the highest offset that the member may start at, of all possible commits."""
     partition, found = read.partition, list[Row]()
     for row in h.rows(partition, "commit", "alter_offsets"):
         own = row.process == read.process and row.line["seq"] >= read.line["seq"]

@@ -28,14 +28,14 @@ def no_overlap(h: History, rows: list[Row]) -> None:
 
 
 def _timeout_known(h: History, row: Row) -> bool:
-    """Whether the old owner's session time-out is known, which in KIP-848 is the broker's."""
+    """True if the old owner's session timeout is known, which in KIP-848 is the broker's."""
     settings = h.consumer(row.process)
     protocol = str(settings.get("group_protocol")).lower()
     return protocol == "classic" and settings.get("session_timeout_ms") is not None
 
 
 def _next(h: History, partition: PartitionName, row: Row) -> Row | None:
-    """What the same member was told about the partition next."""
+    """The next row about the partition of the same member."""
     mine = [r for r in h.rows(partition, *_OWNS) if r.process == row.process and r.at > row.at]
     return min((r for r in mine if r.ok), key=lambda r: r.at, default=None)
 
@@ -99,7 +99,7 @@ def _times(line: TraceLine) -> list[int]:
 def _owned(
     h: History, partition: PartitionName, group: str | None, generation: int, assigned: Row
 ) -> bool:
-    """Whether a member holds the partition in that generation."""
+    """True if a member owns the partition in that generation."""
     for row in h.rows(partition, "assigned"):
         if not row.ok or row.group != group or row.generation is None:
             continue

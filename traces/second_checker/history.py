@@ -71,7 +71,7 @@ class History:
     cache: dict[Any, Any] = field(factory=dict[Any, Any])
 
     def wants(self, partition: PartitionName) -> bool:
-        """Whether this partition is part of what is looked at."""
+        """True if this partition is among those looked at."""
         return self.partitions is None or partition in self.partitions
 
     def add(self, line: TraceLine, n: int) -> None:
@@ -119,7 +119,7 @@ class History:
             yield from (f"{topic}:{number}" for number in range(count))
 
     def _where(self, row: Row) -> Iterable[PartitionName]:
-        """Where to keep a row: a send that never learnt its partition stands in each of them."""
+        """The partitions to keep a row in; a send that has none is kept in each of its topic."""
         if row.record.get("topic") is not None:
             return (
                 self._near(row.record) if row.op == "send" else filter(self.wants, (row.partition,))
@@ -210,7 +210,7 @@ class History:
         return [row for row in self.by_offset.get((partition, offset), ()) if row.op in ops]
 
     def state(self, row: Row) -> str | None:
-        """What became of the transaction that a row belongs to; None outside of any."""
+        """The outcome of the transaction that a row belongs to; None outside of any."""
         state = row.line.get("_state")
         if state is not None:
             return (
@@ -231,7 +231,7 @@ class History:
         return None if txn is None else self.asked.get((row.process, txn))
 
     def sure(self, row: Row) -> bool:
-        """Whether the end of a row's transaction was answered, not only proved by readers."""
+        """True if the end of a row's transaction was answered, not only proved by readers."""
         return (row.process, row.line.get("txn", -1)) in self.committed_units
 
     def topic(self, name: str) -> Settings:
@@ -240,14 +240,14 @@ class History:
         return topics.get(name) or {}
 
     def strangers(self, partition: PartitionName) -> bool:
-        """Whether somebody may have sent to the partition's topic who was not recorded."""
+        """True if a process that was not recorded may have sent to the partition's topic."""
         topic = partition.rpartition(":")[0]
         said = self._senders(topic)
         over = self.meta.get("complete") is True and topic in self.sent_to
         return not self.jepsen and (not over if said is None else said != "all")
 
     def anybody(self, partition: PartitionName) -> bool:
-        """Whether such a one may have sent records that recorded processes sent, too."""
+        """True if such a process may have sent records that recorded processes sent, too."""
         return self._senders(partition.rpartition(":")[0]) == "some"
 
     def _senders(self, topic: str) -> str | None:

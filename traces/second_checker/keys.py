@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, worked out from the definitions of the hashes once more."""
+"""Compute the partition of a key, once more from the definitions of the hashes."""
 
 import struct
 from collections.abc import Callable, Mapping

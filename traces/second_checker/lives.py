@@ -1,4 +1,7 @@
-"""Whether a group was one and the same all the time: when it had members, by the lines again."""
+"""Periods in which a group had members, and in which it may have been created again.
+
+Computed once more, from the lines.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +18,7 @@ Period = tuple[float, float]
 
 @define
 class _Membership:
-    """Where one process stands with its group while its file is read."""
+    """The membership of one process in its group while its file is read."""
 
     since: float | None = None
     emptied: float | None = None  # when it had given up the last of its partitions
@@ -65,7 +68,7 @@ class _Membership:
             self.emptied = line["invoked_ns"]
 
     def subscribes(self, line: TraceLine) -> None:
-        """What it reads from now on; nothing takes it out of the group."""
+        """Record the topics that it reads from now on. Without any it leaves the group."""
         topics: list[str] = line.get("topics") or []
         if not topics:
             self.over(line["invoked_ns"])
@@ -146,7 +149,7 @@ def absences(h: History, group: str, topic: str | None) -> list[Period]:
 
 
 def _vague(h: History, group: str) -> bool:
-    """Whether some change of members has no time, or the time of another clock."""
+    """True if some change of members has no time, or they have times of several clocks."""
     clocks: set[Any] = set()
     for lines in h.by_process.values():
         reported = [x for _, x in lines if x["outcome"] == "ok" and x["op"] in (*_CHANGES, *_ADMIN)]
@@ -165,9 +168,10 @@ _ADMIN = ("delete_groups",)
 
 
 def _go_on(h: History, group: str, when: float) -> bool:
-    """Whether its generations go on at a time where a group that is made again starts at one.
+    """True if the generations go on at a time when those of a new group would start at one.
 
-    So many members as are told of its first generation can have made as many.
+    The first one must also exceed the number of its members: so many joins can have made it in a
+    new group.
     """
     reported: list[tuple[int, int, str]] = []
     for process, lines in h.by_process.items():
@@ -200,9 +204,9 @@ def anew(h: History, group: str, topic: str | None) -> list[Period]:
 
 
 def may_have_begun(h: History, one: Row, two: Row) -> bool:
-    """Whether the group may have begun to read the topic again between two calls.
+    """True if the group may have begun to read the topic again between two calls.
 
-    Of a group of whose members nobody tells, if so much time went by as offsets are kept at least.
+    Without recorded members, at least the retention of committed offsets must be between them.
     """
     group = one.group or two.group
     if h.jepsen or group is None:
@@ -217,12 +221,12 @@ def may_have_begun(h: History, one: Row, two: Row) -> bool:
 
 
 def may_differ(h: History, one: Row, two: Row, topic: str | None = None) -> bool:
-    """Whether the group may have been made again between two calls."""
+    """True if the group may have been created again between two calls."""
     return _overlaps(h, one, two, anew, topic)
 
 
 def may_be_gone(h: History, one: Row, two: Row) -> bool:
-    """Whether somebody may have deleted the group's offsets of the topic between two calls."""
+    """True if the group's offsets of the topic may have been deleted between two calls."""
     return _overlaps(h, one, two, absences, topic_of(one))
 
 
@@ -258,7 +262,7 @@ def stay_of(h: History, row: Row, group: str, apart: bool) -> tuple[int, int]:
 
 
 def ended_between(h: History, one: Row, two: Row) -> bool:
-    """Whether members came back between the beginnings of two calls."""
+    """True if members came back between the beginnings of two calls."""
     group = one.group
     if h.jepsen or group is None or _vague(h, group):
         return False
@@ -267,7 +271,7 @@ def ended_between(h: History, one: Row, two: Row) -> bool:
 
 
 def is_vague(h: History, group: str) -> bool:
-    """Whether nobody knows when the group had members."""
+    """True if the times at which the group had members are unknown."""
     return not h.jepsen and _vague(h, group)
 
 
@@ -277,7 +281,7 @@ def topic_of(row: Row) -> str:
 
 
 def forgot(h: History, one: Row, two: Row, group: str) -> bool:
-    """Whether what the group had committed was deleted between two calls, or has expired."""
+    """True if the group's commits were deleted between two calls, or have expired."""
     since, until = one.inv, two.ret
     for row in h.rows(one.partition, "delete_offsets"):
         over = row.ok and row.ret is not None and since is not None and row.ret < since
@@ -299,7 +303,7 @@ def forgot(h: History, one: Row, two: Row, group: str) -> bool:
 
 
 def altered(h: History, one: Row, two: Row) -> bool:
-    """Whether an administrator may have set the group's offset between two calls."""
+    """True if an administrator may have set the group's offset between two calls."""
     first, second = sorted((one, two), key=lambda row: row.inv or 0)
     for row in h.rows(one.partition, "alter_offsets"):
         over = row.ok and row.ret is not None and first.inv is not None and row.ret < first.inv

@@ -19,7 +19,7 @@ from traces.second_checker.starts import went_back
 
 
 def _tells_offset(h: History, row: Row) -> bool:
-    """Whether a row says which record is at which offset."""
+    """True if a row shows which record is at which offset."""
     return acknowledged(h, row) or (row.op in ("poll", "scan") and row.offset is not None)
 
 
@@ -35,7 +35,7 @@ def one_offset_one_record(h: History, rows: list[Row]) -> None:
 
 
 def _contradicted(h: History, row: Row) -> bool:
-    """Whether others are read where this record was acknowledged, and it is not: that is L8."""
+    """True if others are read where this record was acknowledged, and it is not: that is L8."""
     if row.op != "send":
         return False
     there = [r for r in h.rows(row.partition, "poll", "scan") if r.ok and r.offset == row.offset]

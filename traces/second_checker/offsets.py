@@ -43,7 +43,7 @@ def _writes(h: History, partition: PartitionName, group: str | None) -> list[Wri
 
 
 def _explained(writes: list[Write], asked: Row, since: float, open_end: bool = False) -> bool:
-    """Whether a write of the answered value may have been there when it was answered."""
+    """True if a write of the answered value may have been in effect at the time of the answer."""
     until = asked.ret if asked.ret is not None else _NEVER
     return any(
         w.value == asked.offset

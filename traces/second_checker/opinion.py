@@ -83,7 +83,7 @@ def partitions_of(
 
 
 def _rows(history: History, event: Event) -> list[Row]:
-    """What an event of a witness may name in the trace: one call may give the same record twice."""
+    """The rows that an event of a witness may mean: one call may return the same record twice."""
     mine = history.lines.get(event["process"], {}).get(event["seq"], ())
     if not mine:
         raise NotBroken(f"there is no call {event['seq']} of {event['process']}")

@@ -140,7 +140,7 @@ def key_names_partition(h: History, rows: list[Row]) -> None:
 
 
 def _numbers(h: History, sent: Row, topic: str, last: int) -> tuple[int, int]:
-    """How many partitions the producer can have known of: since it had used them, or told it."""
+    """The fewest and most partitions that the producer can have known: used before, or reported."""
     least, most = 1, last
     partitioner = str(h.producer(sent.process).get("partitioner"))
     for _, line in h.by_process[sent.process]:
@@ -157,7 +157,7 @@ def _numbers(h: History, sent: Row, topic: str, last: int) -> tuple[int, int]:
 
 
 def _counted(line: TraceLine, topic: str) -> int | None:
-    """How many partitions of a topic the caller knew of, if it says so."""
+    """The number of partitions of a topic that the caller knew, None if not reported."""
     counts: dict[str, int] = line.get("partition_counts") or {}
     return counts.get(topic) if line["outcome"] == "ok" else None
 
@@ -175,7 +175,7 @@ def _fits(record: TraceLine, line: TraceLine, partitioner: str, least: int, last
 
 
 def _before_more(h: History, sent: Row, topic: str) -> Iterator[int]:
-    """How many there were at most before somebody added more, who did so after this send."""
+    """The most partitions there were before each addition that followed this send."""
     for lines in h.by_process.values():
         reported: int | None = None
         for n, line in lines:

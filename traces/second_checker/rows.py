@@ -1,4 +1,4 @@
-"""What a call says of one record or one partition: the unit that the second checker reads."""
+"""The part of a call about one record or one partition: the unit that the second checker reads."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,17 +31,17 @@ class Row:
 
     @property
     def process(self) -> str:
-        """Who made the call."""
+        """The process that made the call."""
         return self.line["process"]
 
     @property
     def outcome(self) -> str:
-        """What became of the call."""
+        """The outcome of the call."""
         return self.line["outcome"]
 
     @property
     def ok(self) -> bool:
-        """Whether the call certainly happened."""
+        """True if the call certainly happened."""
         return self.line["outcome"] == "ok"
 
     @property
@@ -89,12 +89,12 @@ class Row:
 
     @property
     def call(self) -> tuple[str, int]:
-        """Which call the row is of: one operation of a history is several lines."""
+        """The call of the row: one operation of a history is several lines."""
         return self.process, self.line["seq"]
 
     @property
     def at(self) -> tuple[int, int]:
-        """Where the row stands in the program of its process."""
+        """The position of the row in the program of its process."""
         return self.n, self.i
 
 
@@ -115,14 +115,14 @@ def lives_reported(line: TraceLine) -> Iterator[tuple[str, str | None]]:
 
 
 def before(one: Row, two: Row) -> bool:
-    """Whether one call certainly returned before the other began: one clock, both times known."""
+    """True if one call certainly returned before the other began: one clock, both times known."""
     if one.ret is None or two.inv is None:
         return False
     return same_clock(one, two) and one.ret < two.inv
 
 
 def same_clock(one: Row, two: Row) -> bool:
-    """Whether the times of these calls compare."""
+    """True if the times of these calls can be compared."""
     return one.line.get("clock", "host") == two.line.get("clock", "host")
 
 

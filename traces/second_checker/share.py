@@ -18,7 +18,7 @@ def _settings(h: History, group: str | None) -> Settings:
 
 
 def _about(h: History, row: Row, *words: str) -> list[Row]:
-    """What the row's group did with its record."""
+    """The calls of the row's group about its record."""
     assert row.offset is not None
     return [r for r in h.at(row.partition, row.offset, *words) if r.group == row.group]
 
@@ -30,7 +30,7 @@ def _deliveries(h: History, row: Row) -> list[Row]:
 
 
 def _spell(h: History, one: Row) -> list[Row]:
-    """What the holder did with its record until it was given it again."""
+    """The holder's acknowledgements of its record until it acquired it again."""
     mine = [r for r in _about(h, one, "acquire", "acknowledge") if r.process == one.process]
     later = sorted((r for r in mine if r.at > one.at), key=lambda r: r.at)
     again = next((i for i, r in enumerate(later) if r.op == "acquire" and r.ok), len(later))

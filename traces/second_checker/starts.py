@@ -104,7 +104,7 @@ def _held(h: History, partition: PartitionName, log: LogKey) -> Iterator[Row]:
 
 
 def _bounds(h: History, partition: PartitionName, log: LogKey) -> tuple[int, int]:
-    """Where a dumped log starts to count, and up to where it is known to be committed."""
+    """The first offset of a dumped log, and the end of the part known to be committed."""
     dumped = h.rows(partition, "dump_start", "dump_mark", "dump_end")
     reports = [r for r in dumped if _log(r) == log]
     starts = [r.offset or 0 for r in reports if r.op == "dump_start"]
@@ -126,7 +126,7 @@ def _may_be_compacted(h: History, partition: PartitionName, row: Row, log: LogKe
 
 
 def _aborted(h: History, partition: PartitionName, row: Row) -> bool:
-    """Whether the next marker of the record's producer, in any log, aborts it."""
+    """True if the next marker of the record's producer, in any log, aborts it."""
     pid = row.line.get("producer_id")
     markers = [r for r in h.rows(partition, "marker") if r.line.get("producer_id") == pid]
     after = [r for r in markers if (r.offset or 0) > (row.offset or 0)]
