@@ -22,7 +22,7 @@ TWICE = "Each resource must appear at most once."
 
 @frozen
 class Plan:
-    """What is checked of a resource's configurations, and how the controller is asked."""
+    """The checks of a resource's configurations, and the request to the controller."""
 
     check: Callable[[ConfigResource, Any], Any]
     request: Callable[[Any, bool], Any]
@@ -41,7 +41,7 @@ def handle(call: Call) -> Handling:
 
 
 def altered(call: Call, plan: Plan) -> Handling:
-    """What became of each resource, in the order of the request."""
+    """Alter the configurations, and answer for each resource in the order of the request."""
     keys = [(one.resource_type, one.resource_name) for one in call.request.resources]
     times = Counter(keys)
     results: dict[tuple[int, str], ResourceResult] = {}

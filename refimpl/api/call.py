@@ -1,4 +1,4 @@
-"""What a handler is given, and what it may give back."""
+"""The input of a handler, and the answers that it may return."""
 
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -22,7 +22,7 @@ class Served(Protocol):
 
     @property
     def node(self) -> Node:
-        """Who decides."""
+        """The node that decides."""
         ...
 
     @property
@@ -37,11 +37,11 @@ class Served(Protocol):
 
     @property
     def log_dir(self) -> str:
-        """Where its logs are."""
+        """The path of its log directory."""
         ...
 
     def disk_space(self) -> tuple[int, int]:
-        """How many bytes there are in all, and how many are free; -1 where nobody knows."""
+        """The total and the free bytes of its disk; -1 if unknown."""
         ...
 
     def now(self) -> int:
@@ -63,7 +63,7 @@ class Served(Protocol):
 
 @define(eq=False)
 class Spent:
-    """How long a thread is busy with one request, whose handler may wait in between."""
+    """The time that a thread is busy with one request, whose handler may wait in between."""
 
     clock: Callable[[], int]
     ns: int = 0

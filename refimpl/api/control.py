@@ -1,4 +1,4 @@
-"""What the handlers share whose requests a broker passes on to the controller."""
+"""Functions of the handlers whose requests a broker forwards to the controller."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ RESOURCES: Mapping[int, str] = {2: TOPIC, 4: BROKER, 32: GROUP}
 
 
 def timeout_ms(call: Call) -> int:
-    """How long the client waits."""
+    """The time in ms that the client waits."""
     return milliseconds(call.request.timeout)
 
 
@@ -27,7 +27,7 @@ def mutator(call: Call, strict_since: int) -> Mutator:
 
 
 def refused(answer: Any) -> ControlResponse | None:
-    """What the whole request got instead of an answer for each of its parts."""
+    """The controller's answer to the request as a whole, None if each of its parts has one."""
     return answer if isinstance(answer, ControlResponse) else None
 
 
@@ -41,7 +41,7 @@ def partitions(topics: Iterable[Any], topic: str, numbers: str) -> list[TopicPar
 
 
 def by_topic(results: Iterable[tuple[TopicPartition, R]]) -> dict[str, list[R]]:
-    """What became of partitions, topic by topic."""
+    """The results of partitions, grouped by topic."""
     found: dict[str, list[R]] = {}
     for name, result in results:
         found.setdefault(name.topic, []).append(result)
@@ -49,11 +49,11 @@ def by_topic(results: Iterable[tuple[TopicPartition, R]]) -> dict[str, list[R]]:
 
 
 def configs_of(call: Call) -> Configs:
-    """What holds at this broker: of its file, and what was changed since (KIP-226)."""
+    """The configurations in force at this broker: from its file, and dynamic ones (KIP-226)."""
     node = call.broker.node
     return node.metadata.configs_of(node.id, call.broker.configs)
 
 
 def overrides(call: Call, resource: ConfigResource) -> Mapping[str, str]:
-    """What is configured of a resource alone."""
+    """The configurations set for this resource itself."""
     return call.broker.node.metadata.configs.get(resource, {})

@@ -9,5 +9,5 @@ DISABLED: Values = {
 
 
 def handle(call: Call) -> Values:
-    """What Kafka says where authorizer.class.name is empty."""
+    """Answer as Kafka does if authorizer.class.name is empty."""
     return {"results": [DISABLED for _ in call.request.creations]}

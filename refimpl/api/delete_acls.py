@@ -5,5 +5,5 @@ from refimpl.api.create_acls import DISABLED
 
 
 def handle(call: Call) -> Values:
-    """What Kafka says where authorizer.class.name is empty."""
+    """Answer as Kafka does if authorizer.class.name is empty."""
     return {"filter_results": [DISABLED for _ in call.request.filters]}

@@ -45,7 +45,7 @@ def _bytes(topic_id: Any) -> bytes:
 
 
 def _misnamed(name: str | None, topic_id: bytes) -> tuple[str, str] | None:
-    """What is wrong with a topic that has a name and an id, or neither."""
+    """The error of a topic that has both a name and an id, or neither; None for others."""
     if name is not None and topic_id != ZERO_ID:
         return "INVALID_REQUEST", "You may not specify both topic name and topic id."
     if name is None and topic_id == ZERO_ID:

@@ -4,6 +4,6 @@ from refimpl.api.call import Call, Values
 
 
 def handle(call: Call) -> Values:
-    """What Kafka says where authorizer.class.name is empty."""
+    """Answer as Kafka does if authorizer.class.name is empty."""
     message = "No Authorizer is configured on the broker"
     return {"error_code": "SECURITY_DISABLED", "error_message": message, "resources": []}

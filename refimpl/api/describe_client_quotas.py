@@ -6,7 +6,7 @@ from refimpl.controller.quota_filter import Component, matching
 
 
 def handle(call: Call) -> Values:
-    """What this broker was told of quotas."""
+    """Answer from the quotas in this broker's metadata."""
     request = call.request
     components = [Component(o.entity_type, o.match_type, o.match) for o in request.components]
     try:

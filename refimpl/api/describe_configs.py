@@ -20,7 +20,7 @@ MALFORMED = (
 
 
 def handle(call: Call) -> Values:
-    """What this broker knows; another broker's configurations are its own to tell."""
+    """Answer from this broker's metadata; only another broker itself knows its configurations."""
     return {"results": [_result(call, one) for one in call.request.resources]}
 
 

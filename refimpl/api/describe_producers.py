@@ -14,7 +14,7 @@ from refimpl.messages.broker import (
 
 
 def handle(call: Call) -> Handling:
-    """What this broker leads."""
+    """Describe the producers of the partitions that this broker leads."""
     known = call.broker.node.metadata.topics
     wanted = partitions(call.request.topics, "name", "partition_indexes")
     answer: DescribeProducersResponse = yield DescribeProducersRequest(

@@ -26,7 +26,7 @@ def leader_of(broker: Served, name: TopicPartition) -> tuple[int, int] | None:
 
 
 def endpoints_of(broker: Served, leaders: Collection[tuple[int, int] | None]) -> Sequence[Endpoint]:
-    """Where these leaders are."""
+    """The endpoints of these leaders."""
     if not leaders:
         return ()
     brokers = broker.node.metadata.brokers

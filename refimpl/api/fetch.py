@@ -78,7 +78,7 @@ def _name(topic: Any, version: int, names: dict[bytes, str]) -> str | None:
 
 
 def _replica(request: Any) -> tuple[int, int]:
-    """Who asks, which moved to a tagged field (KIP-903)."""
+    """The replica that fetches, and its epoch; both moved to a tagged field (KIP-903)."""
     state = getattr(request, "replica_state", None)
     if state is not None:
         return state.replica_id, state.replica_epoch
@@ -86,7 +86,7 @@ def _replica(request: Any) -> tuple[int, int]:
 
 
 def _forgotten(request: Any, version: int, names: dict[bytes, str]) -> Sequence[TopicPartition]:
-    """What a session no longer is about."""
+    """The partitions that the client removes from its session."""
     found: list[TopicPartition] = []
     for topic in getattr(request, "forgotten_topics_data", ()):
         name = _name(topic, version, names)

@@ -13,7 +13,7 @@ _MESSAGES = {
 
 
 def handle(call: Call) -> Handling:
-    """Where clients reach the coordinators."""
+    """Answer with the endpoints of the coordinators."""
     request = call.request
     key_type = getattr(request, "key_type", GROUP)
     keys = request.coordinator_keys if call.version >= BATCHED else (request.key,)

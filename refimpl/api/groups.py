@@ -1,4 +1,4 @@
-"""What the handlers of group APIs share."""
+"""Functions that the handlers of group APIs share."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def client(call: Call) -> dict[str, str]:
-    """Who asks, as Kafka's tools show it."""
+    """The client's id and host, as Kafka's tools show them."""
     return {"client_id": call.client_id or "", "client_host": f"/{call.client_host}"}
 
 
@@ -40,7 +40,7 @@ def name_of(call: Call, topic_id: Any | None) -> str | None:
 
 
 def exists(call: Call, name: TopicPartition) -> bool:
-    """Whether a partition is there."""
+    """True if the partition exists."""
     return name in call.broker.node.metadata.partitions
 
 

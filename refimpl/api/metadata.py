@@ -100,12 +100,12 @@ def _cluster(call: Call) -> Values:
 
 
 def alive_brokers(broker: Served) -> Collection[int]:
-    """Who is registered and not fenced."""
+    """The ids of brokers that are registered and not fenced."""
     return {one.broker_id for one in broker.node.metadata.brokers.values() if not one.fenced}
 
 
 def brokers(broker: Served) -> Sequence[Values]:
-    """Where clients reach the brokers that are alive."""
+    """The endpoints of the brokers that are alive."""
     return [
         {
             "node_id": one.broker_id,

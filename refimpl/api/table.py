@@ -1,4 +1,4 @@
-"""Which APIs are served, in which versions, and by which module of this folder.
+"""The APIs that are served, their versions, and the module of this folder that serves each.
 
 An API that is not here is not announced, and a client that sends it is disconnected, as by Kafka.
 Modules are imported with the first request for them, so that a start costs little.
