@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis' budgets, and one lean Spark session."""
+"""Fixtures of all tests: Hypothesis' budgets, and one lean Spark session."""
 
 import os
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ if settings().derandomize:
 
 @pytest.hookimpl(tryfirst=True)  # xdist, which is asked before a conftest, looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Who asks for Spark is marked so, and all of them run in one process: one session for all."""
+    """Mark the tests that use Spark, and run them all in one process: one session for all."""
     for item in items:
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.spark)

@@ -1,4 +1,4 @@
-"""What points from one room to another points at something: built pages, names of formulas."""
+"""References from one room to another are valid: built pages, names of formulas."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What a newcomer relies on before reading any code: the locks, the verbs, the links, the words."""
+"""The repository as a newcomer finds it: the locks, the verbs, the links, the words."""
 
 import ast
 import os
@@ -210,7 +210,7 @@ def test_the_extra_for_tests_has_neither_spark_nor_pandas() -> None:
 
 @pytest.fixture(scope="module")
 def imports() -> grimp.ImportGraph:
-    """Who imports whom, without the page of a report."""
+    """The graph of imports, without the page of a report."""
     graph = grimp.build_graph(*ROOMS, include_external_packages=True)
     for module in graph.find_matching_modules("traces.html.*"):
         graph.remove_module(module)

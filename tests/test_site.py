@@ -1,4 +1,4 @@
-"""What `make site` builds of: each page of its menu exists, and each way in is in it."""
+"""The sources of `make site`: each page of its menu exists, and each way in is in it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is in the wheel is all that its verbs need: no checkout lies beside it."""
+"""The wheel holds everything that its verbs need, without a checkout."""
 
 import os
 import subprocess

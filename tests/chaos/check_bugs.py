@@ -79,7 +79,7 @@ class Bug:
         }
 
     def expected(self, check: str) -> str:
-        """What this check is to say."""
+        """The verdict that this check must give."""
         return self.said.get(check, "violated")
 
 
@@ -244,8 +244,10 @@ if self.simulation.timeline.now % 7 == 3:
 
 
 def played(bug: Bug, protocol: str, seed: int) -> dict[str, str] | None:
-    """What each check said of the bug, of those that said nothing of the kind without it; None
-    unless those said what they have to."""
+    """The verdict of each check that the bug changes; None unless the bug's own checks find it.
+
+    None also if a check is violated without the bug.
+    """
     there, without = (bug.found(protocol, seed, there=there) for there in (True, False))
     found = {check: said for check, said in there.items() if said != without[check]}
     as_wanted = all(found.get(check) == bug.expected(check) for check in bug.checks)
@@ -253,7 +255,7 @@ def played(bug: Bug, protocol: str, seed: int) -> dict[str, str] | None:
 
 
 def table() -> str:
-    """Which checks find which bug, and the seed in which they do."""
+    """A table of bugs, the checks that find each, and the seed in which they do."""
     rows = ["| bug | protocol | seed | found by |", "|---|---|---|---|"]
     for bug in BUGS:
         for protocol, seed in bug.seeds.items():

@@ -28,7 +28,7 @@ CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
 
 
 def leader(c: Cluster) -> int:
-    """Who coordinates."""
+    """The broker that is the group's coordinator."""
     found = c.run.group.offsets.state.leader
     assert found is not None
     return found
@@ -57,7 +57,7 @@ def write(c: Cluster, record: CoordinatorRecord, value: object) -> None:
 
 
 def owner(c: Cluster) -> tuple[str, int]:
-    """Who owns partition 0: its id, and the generation or member epoch that it is in."""
+    """The owner of partition 0: its id, and its generation or member epoch."""
     found = next(one for one in c.run.progress.consumers if 0 in one.owned)
     return found.member_id, found.group_generation
 

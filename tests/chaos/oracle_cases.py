@@ -120,7 +120,7 @@ class Case:
     settings: dict[str, Any] = field(factory=dict[str, Any])
 
     def violation(self, without: Patches | None = None) -> Violation | None:
-        """What is reported of the bug, with these functions patched from its coming on."""
+        """The violation reported for the bug, with these functions patched once it is there."""
         run = build(Settings(partitions=1, fault_ms=200, files=False, **self.settings), ()).go()
         assert run.violation is None
         assert run.complete

@@ -24,7 +24,7 @@ CALM: dict[str, Any] = {**MEMORY, "store": False, "faults": ("elect", "lag"), "f
 
 
 def broken(seed: int, **fixed: Any) -> tuple[str, str]:
-    """What a run breaks, and of what."""
+    """The oracle that a run violates, and the object of the violation."""
     found = build(Settings.draw(seed, **fixed)).go().violation
     return ("", "") if found is None else (found.oracle, found.what)
 
@@ -54,7 +54,7 @@ def test_added_partitions_are_led_written_shared_and_committed(fixed: dict[str, 
 
 
 def _committed(run: Run) -> list[int]:
-    """How far the group has come in each partition that was added."""
+    """The group's committed offset in each partition that was added."""
     return [one.committed for one in run.group.partitions[run.settings.partitions :]]
 
 

@@ -29,7 +29,7 @@ def a_session_that_never_ends() -> AbstractContextManager[object]:
 
 
 def an_answer_that_is_never_given() -> AbstractContextManager[object]:
-    """What a Produce request waited for has happened, and nobody looks who waits."""
+    """Leave Produce requests unanswered after their records are committed."""
     return patch.object(Produces, "committed")
 
 

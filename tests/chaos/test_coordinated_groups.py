@@ -160,7 +160,7 @@ def test_a_session_that_heartbeats_do_not_renew_is_seen(monkeypatch: pytest.Monk
 
 def test_a_commit_that_nobody_checks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def unchecked(*_: object) -> None:
-        """Whoever commits."""
+        """Accept every commit."""
 
     monkeypatch.setattr(ClassicGroup, "check_commit", unchecked)
     assert _first_broken(CLASSIC) == "CommitFenced"

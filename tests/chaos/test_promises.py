@@ -1,4 +1,4 @@
-"""What must hold under which settings, and what may be lost under others."""
+"""Promises that must hold under some settings, and losses that others permit."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ def runs() -> Sequence[SeedResult]:
 
 
 def drawn(runs: Iterable[SeedResult], **settings: bool) -> Tally:
-    """What happened in the runs that drew these settings; there are enough of them."""
+    """The tally of the runs that drew these settings; there are at least 20."""
     chosen = [run for run in runs if settings.items() <= Settings.draw(run.seed).as_json().items()]
     assert len(chosen) >= 20
     return tally_of(chosen)

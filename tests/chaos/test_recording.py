@@ -1,4 +1,4 @@
-"""What a run writes down: protocol events and client histories."""
+"""Recordings of a run: protocol events and client histories."""
 
 from collections.abc import Callable
 from copy import deepcopy

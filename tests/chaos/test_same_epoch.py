@@ -60,7 +60,7 @@ def go(seed: int) -> Run:
 
 
 def _fenced(run: Run) -> bool:
-    """Whether a commit was taken of a partition that is another member's."""
+    """True if a commit was accepted for a partition of another member."""
     return run.violation is not None and run.violation.oracle == "CommitFenced"
 
 

@@ -109,7 +109,7 @@ def megabytes(env: Path) -> float:
 
 
 def packages(env: Path) -> int:
-    """How many distributions there are beside this one."""
+    """The number of distributions beside this one."""
     return len(list((env / "lib").rglob("*.dist-info"))) - 1
 
 

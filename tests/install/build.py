@@ -50,14 +50,14 @@ def names(built: Path) -> set[str]:
 
 
 def metadata(wheel: Path) -> Message:
-    """What an index will show."""
+    """The metadata that an index will show."""
     with zipfile.ZipFile(wheel) as packed:
         (name,) = (one for one in packed.namelist() if one.endswith(".dist-info/METADATA"))
         return Parser().parsestr(packed.read(name).decode())
 
 
 def problems(sdist: Path, wheel: Path) -> list[str]:
-    """What keeps these two from being published."""
+    """The reasons why these two must not be published."""
     found: list[str] = []
     there, about = names(wheel), metadata(wheel)
     lacks = [f"{one}/py.typed" for one in PACKAGES if f"{one}/py.typed" not in there]

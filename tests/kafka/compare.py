@@ -9,7 +9,7 @@ from refimpl.dump.command import dump_log
 
 
 def ours(*files: Path, options: tuple[str, ...] = ()) -> Answer:
-    """What our tool says; a traceback is the test's to see."""
+    """The output of our tool; a traceback is left to the test."""
     arguments = [*options, *map(str, files)]
     result = CliRunner().invoke(dump_log, arguments, catch_exceptions=False)
     return Answer(result.exit_code, result.stdout_bytes.decode(), result.stderr_bytes.decode())

@@ -61,7 +61,7 @@ def assert_that_the_control_holds(name: str, folder: Path, control: str) -> None
 
 
 def lines(run: Path, process: str) -> list[dict[str, Any]]:
-    """What a process of a recording wrote."""
+    """The lines that a process of a recording wrote."""
     return [orjson.loads(line) for line in (run / f"{process}.ndjson").read_bytes().splitlines()]
 
 

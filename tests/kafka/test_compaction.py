@@ -60,8 +60,10 @@ def batches_left(log: PartitionLog) -> list[Batch]:
 
 
 def aborted_in(folder: Path) -> list[AbortedTxn]:
-    """What the transaction indexes say, as they are: a log that is opened holds them against its
-    batches, and forgets the transactions of which no record is left."""
+    """The entries of the transaction indexes as they are stored.
+
+    A log that is opened checks them against its batches, and forgets transactions without records.
+    """
     disk = FileDisk(folder)
     found: list[AbortedTxn] = []
     for file in sorted(folder.glob(f"*{TXN_INDEX}")):
@@ -77,7 +79,7 @@ def opened(folder: Path) -> PartitionLog:
 
 
 def wait_until_clean(broker: Broker) -> int:
-    """How far Kafka has cleaned; polled, for it tells nobody."""
+    """The offset up to which Kafka has cleaned; polled, because it reports it nowhere."""
     until = time.monotonic() + SECONDS_TO_CLEAN
     while time.monotonic() < until:
         cleaned = read_offsets(FileDisk(broker.log_dir), CLEANER_OFFSETS).get(KEYED, 0)

@@ -82,9 +82,11 @@ def test_so_it_is_with_consumers_of_java(classic: str, judge: Judge, tmp_path: P
 
 
 def left_alone(kafka: Cluster, group: str, classic: str, members: ExitStack) -> bool:
-    """Whether a classic consumer has half of the partitions only, a time after the other half's
-    owner, of KIP-848, has left and the coordinator was killed. If not, a heartbeat may have come
-    between the two."""
+    """True if a classic consumer still owns only half of the partitions after the other owner left.
+
+    The other half's owner, of KIP-848, has left for some time, and the coordinator was killed. If
+    False, a heartbeat may have come between the two.
+    """
 
     def start(kind: str) -> Member:
         one = Member(kafka.bootstrap, group, kind).start()

@@ -52,7 +52,7 @@ def fill(tools: Tools, topic: str, values: Iterable[object], partitions: int = 1
 
 
 def of(protocol: str) -> tuple[str, ...]:
-    """What makes a console consumer speak a protocol, and commit as it goes."""
+    """The options by which a console consumer uses a protocol."""
     return ("--command-property", f"group.protocol={protocol}")
 
 

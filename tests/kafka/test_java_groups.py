@@ -110,7 +110,7 @@ class Member:
 
 @pytest.fixture
 def members() -> Iterator[list[Member]]:
-    """Whoever is started; at the end nobody runs any more."""
+    """The members that are started; all are ended after the test."""
     started: list[Member] = []
     yield started
     for one in started:
@@ -126,7 +126,7 @@ def until(members: Sequence[Member], holds: Callable[[], bool]) -> None:
 
 
 def shared(members: Sequence[Member]) -> bool:
-    """Whether everybody has as much as the others, and nobody what another has."""
+    """True if all members own equally many partitions, and no partition is owned twice."""
     owned = [set(one.owned) for one in members]
     fair = {len(one) for one in owned} == {PARTITIONS // len(members)}
     return fair and set[int]().union(*owned) == set(range(PARTITIONS))

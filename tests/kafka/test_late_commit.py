@@ -86,7 +86,7 @@ def at(offset: int) -> Any:
 
 
 def is_committed(member: Any, onlooker: Any, offset: int) -> bool:
-    """Whether it is; the member goes on polling, so that it stays one."""
+    """True if the offset is committed; the member polls meanwhile, so that it stays one."""
     member.poll(0.1)
     return committed(onlooker) == offset
 

@@ -1,4 +1,4 @@
-"""What separate processes on ZooKeeper do under faults is a behaviour of the spec Replication."""
+"""Runs of separate processes on ZooKeeper under faults are behaviours of the spec Replication."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -67,7 +67,7 @@ TORN, FLIPPED, COMPACTING = 500, 400, 100
 
 @frozen
 class Found:
-    """What a start made of a directory: its words, and the files that are left."""
+    """The result of a start on a directory: its messages, and the files that are left."""
 
     opened: bool
     why: str = ""
@@ -278,9 +278,9 @@ def since_the_start(found: Found) -> list[str]:
 
 
 def differences(case: Case, ours: Found, kafka: Found) -> Iterator[str]:
-    """What the two starts do not agree on, each by its row in docs/storage.md.
+    """The differences between the two starts, each by its row in docs/storage.md.
 
-    What has no row is returned in capitals, and fails.
+    A difference without a row is returned in capitals, and fails.
     """
     if not kafka.opened and not ours.opened:
         return

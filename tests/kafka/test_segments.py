@@ -51,7 +51,7 @@ def until(condition: Callable[[], Any], what: str) -> None:
 
 
 def seen(up: Cluster, topic: str) -> tuple[int, list[int]]:
-    """Who leads partition 0, and who is in sync, as far as anybody knows by now."""
+    """The leader of partition 0 and its ISR, as far as known by now."""
     try:
         found = up.partitions(topic).get(0)
     except KafkaException:
@@ -60,14 +60,14 @@ def seen(up: Cluster, topic: str) -> tuple[int, list[int]]:
 
 
 def committed(up: Cluster, node: int, topic: str) -> int:
-    """What a broker has written down as the high watermark of partition 0."""
+    """The high watermark of partition 0 in a broker's checkpoint file."""
     file = up.nodes[node].folder / "data" / CHECKPOINT
     lines = file.read_text().splitlines() if file.exists() else []
     return max((int(x.split()[2]) for x in lines if x.startswith(f"{topic} 0 ")), default=-1)
 
 
 def send(up: Cluster, topic: str, count: int, *, acks: str = "all", codec: str = "none") -> int:
-    """How many were acknowledged, by whoever leads now."""
+    """Send records, and return the number that the present leader acknowledged."""
     conf: dict[str, Any] = {"bootstrap.servers": up.bootstrap, "acks": acks, "log_level": 0}
     producer = Producer({**conf, "compression.type": codec, "linger.ms": 5})
     acked: list[int] = []

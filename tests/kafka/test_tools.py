@@ -34,13 +34,13 @@ class Tools:
         return self.judge.run(tool, "--bootstrap-server", self.bootstrap, *arguments)
 
     def out(self, tool: str, *arguments: str | Path) -> str:
-        """What it printed, once it has succeeded."""
+        """The output of a tool that must succeed."""
         answer = self.run(tool, *arguments)
         assert answer.status == 0, answer
         return answer.out
 
     def alone(self, tool: str, *arguments: str, text: str = "") -> str:
-        """What a tool printed that wants a JVM of its own, for its standard input or threads."""
+        """The output of a tool that needs a JVM of its own, for its standard input or threads."""
         command = java(f"{TOOLS}.{tool}", "--bootstrap-server", self.bootstrap, *arguments)
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, timeout=SECONDS, check=True
@@ -62,7 +62,7 @@ class Tools:
         return self.out(f"{TOOLS}.GetOffsetShell", "--topic", topic, *more).split()
 
     def describe(self, topic: str) -> str:
-        """What is said of a topic."""
+        """The description of a topic."""
         return self.out(TOPICS, "--describe", "--topic", topic)
 
 

@@ -56,7 +56,7 @@ def epochs_survive_a_cut(patch: pytest.MonkeyPatch) -> None:
 
 
 def recovery_knows_no_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """What replication-offset-checkpoint says is not read."""
+    """Ignore replication-offset-checkpoint."""
     known = recovery.open_log
 
     def open_log(*args: object, **kwargs: object) -> PartitionLog:
@@ -78,7 +78,7 @@ def recovery_keeps_one_batch_less(patch: pytest.MonkeyPatch) -> None:
 
 
 def recovery_trusts_a_lost_disk(patch: pytest.MonkeyPatch) -> None:
-    """What was flushed is taken to be there, though the disk is another one."""
+    """Take flushed records to be on disk, although the disk is another one."""
     known = recovery.open_log
 
     def open_log(*args: object, **kwargs: object) -> PartitionLog:

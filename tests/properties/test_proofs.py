@@ -278,7 +278,7 @@ def two_forms(name: str, given: list[Any]) -> tuple[EndlessSet, Set]:
 
 
 def is_valid(formula: Any, given: list[Any]) -> bool:
-    """Whether z3 finds nothing against it."""
+    """True if z3 finds no counterexample."""
     solver = z3.Solver()
     solver.add(*given, negation(formula))
     return solver.check() == z3.unsat

@@ -1,4 +1,4 @@
-"""What verbs write: refused before the work where it cannot be written, and JSON on every verb."""
+"""Output files of verbs: a bad path is refused before the work, and every verb writes JSON."""
 
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -15,7 +15,7 @@ WITHOUT = {"broker"}
 
 
 def written(kind: click.Path, value: Path) -> str:
-    """What a verb with such an option says when it is given this path."""
+    """The output of a verb with such an option that is given this path."""
 
     def work(to: Path) -> None:
         click.echo("worked")

@@ -64,7 +64,7 @@ class Tab:
         self._await("Page.loadEventFired")
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression comes to in the page."""
+        """The value of a JavaScript expression in the page."""
         answer = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )

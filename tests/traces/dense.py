@@ -40,7 +40,7 @@ def dense_trace(seed: int) -> Trace:
 
 
 class _Dense:
-    """What has been called so far; `log` is what is mostly found at each offset."""
+    """The calls so far; `log` has the record that most clients find at each offset."""
 
     def __init__(self, random: Random) -> None:
         self.random, self.now = random, 0
@@ -68,7 +68,7 @@ class _Dense:
         return self.random.randint(1, self.ids)
 
     def stored(self, offset: int, **more: Any) -> Line:
-        """What somebody finds at an offset: mostly the record that is there."""
+        """A record found at an offset: mostly the one that is there."""
         id = self.log.get(offset, self.id()) if self.chance(0.85) else self.id()
         return record(id, offset, **more)
 
@@ -284,7 +284,7 @@ class _Dense:
                 self.call(process, self.any("close", "close", "close", "crash"), 1)
 
     def reads(self, client: str) -> bool:
-        """Whether a client is a consumer, maybe besides a producer."""
+        """True if a client is a consumer, maybe besides a producer."""
         mine = (line for p, lines in self.lines.items() if p.startswith(client) for line in lines)
         return client[0] == "c" or (client[0] == "p" and any(x["op"] == "poll" for x in mine))
 

@@ -39,7 +39,7 @@ class Find:
 
 @frozen
 class Searched:
-    """What came of one trace: its verdicts, how many removals were judged, and what they turned."""
+    """The result for one trace: verdicts, the number of removals judged, and their finds."""
 
     verdicts: list[Verdict]
     cases: int
@@ -89,10 +89,10 @@ def every_removal(trace: Trace) -> Iterator[Removal]:
 
 
 def contradicts(after: Verdict, before: Verdict, removal: Removal) -> bool:
-    """Whether the answer to less is another one, and not only one about less.
+    """True if the verdict on less evidence contradicts the other, and is not only about less.
 
-    Of a file that ends early, what is left may well hold. What was not checked for another reason
-    than that findings were undecided may be decided when that reason is taken away.
+    A file that ends early may well hold up to there. A check that was *not checked* for another
+    reason than undecided findings may be decided once that reason is taken away.
     """
     if not turned(before, after):
         return False

@@ -29,12 +29,12 @@ RECORDS = "records."
 
 @frozen
 class Removal:
-    """What to take away, in words: `offset of commit`, `records.id of c0#0`, `file of p1#0`.
+    """The evidence to remove, in words: `offset of commit`, `records.id of c0#0`, `file of p1#0`.
 
-    `what` is a field of lines (or of their records, behind `records.`), or several with `+`
-    between them, or `meta`, `line`, `end` (the last line), `tail` (a line and all behind it) or
-    `file`. `where` is a call, a process, a line as `PROCESS SEQ`, a path in meta.json with slashes,
-    `all`, or `half SEED`: of a random half of the lines.
+    `what` is a field of lines (or of their records, behind `records.`), or several with `+` between
+    them, or `meta`, `line`, `end` (the last line), `tail` (a line and all behind it) or `file`.
+    `where` is a call, a process, a line as `PROCESS SEQ`, a path in meta.json with slashes, `all`,
+    or `half SEED`: of a random half of the lines.
     """
 
     what: str
@@ -83,7 +83,7 @@ def at(line: Line) -> str:
 
 
 def _where(words: str) -> Callable[[Line], bool]:
-    """Which lines are meant."""
+    """The condition for a line to be meant."""
     kind, _, number = words.rpartition(" ")
     if kind == "half":
         random = Random(int(number))
@@ -92,7 +92,7 @@ def _where(words: str) -> Callable[[Line], bool]:
 
 
 def _bearers(line: Line, field: str) -> list[Line]:
-    """What bears a field: the line, or its records."""
+    """The objects that have a field: the line, or its records."""
     return line.get("records", []) if field.startswith(RECORDS) else [line]
 
 
@@ -147,7 +147,7 @@ def bearing(lines: Lines) -> dict[str, list[Line]]:
 
 
 def settings_in(meta: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Where each setting of meta.json stands."""
+    """The path of each setting in meta.json."""
     for name, value in meta.items():
         if path or name in SETTINGS:
             yield (*path, name)

@@ -49,7 +49,7 @@ def verdicts(one: Judged) -> dict[str, str]:
 
 
 def counts(one: Judged) -> dict[str, int]:
-    """How often each promise was broken, allowed or not."""
+    """The number of findings against each promise, allowed or not."""
     return {verdict.check: verdict.count for verdict in one.verdicts if verdict.count}
 
 

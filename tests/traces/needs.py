@@ -36,7 +36,7 @@ Need = tuple[str, str]  # a check, and what it needs
 
 @frozen
 class Looked:
-    """What was found in a trace, and what it does not tell."""
+    """The findings in a trace, and the run with its missing evidence."""
 
     run: Run
     tallies: Mapping[str, Tally]
@@ -46,7 +46,7 @@ class Looked:
         return verdict_on(self.run, check, self.tallies.get(check.id, Tally()))
 
     def lacks(self, check: Check) -> set[str]:
-        """What the check needs and the trace does not tell."""
+        """The check's needs that the trace lacks."""
         return {n for n in (*check.needs, *check.closed) if n in self.run.evidence.missing}
 
 
@@ -115,13 +115,13 @@ def without(check: Check, need: str) -> Check:
 
 
 def change(before: Verdict, after: Verdict) -> str:
-    """What became of a verdict, in words."""
+    """The change of a verdict, in words."""
     one, other = (f"{said.verdict} ({said.count})" for said in (before, after))
     return f"{before.check} {one} became {other}"
 
 
 def turned(before: Verdict, after: Verdict) -> bool:
-    """Whether something else is said although less is known, or the same of more findings."""
+    """True if less evidence gives another verdict, or the same with more findings."""
     if after.verdict == NOT_CHECKED:
         return False
     return after.verdict != before.verdict or after.count > before.count
@@ -211,7 +211,7 @@ def at_witnesses(before: Looked, trace: Trace, left: set[Need]) -> Iterator[Remo
 
 
 def _may_show(run: Run, left: set[Need]) -> bool:
-    """Whether a check lacks nothing but a need that is looked for."""
+    """True if a check lacks nothing but one need that is looked for."""
     missing = run.evidence.missing.keys()
     lacking = {id: missing & set(_needs(CHECKS[id])) for id in {check for check, _ in left}}
     return any(len(several) == 1 and (id, *several) in left for id, several in lacking.items())

@@ -134,7 +134,7 @@ def search(random: Random, seconds: float) -> Iterator[tuple[str, str]]:
 
 
 def searched(named: str, trace: Trace, random: Random) -> Iterator[tuple[str, str]]:
-    """What is lost of one trace."""
+    """The findings that are lost from one trace."""
     try:
         before = looked(trace)
     except BadInput:

@@ -1,4 +1,4 @@
-"""What the page shows of throughput, latency and processes is what the calls add up to."""
+"""Throughput, latency and processes on the page are the sums of the calls."""
 
 import json
 from pathlib import Path

@@ -33,7 +33,7 @@ PATIENCE = 300  # seconds for what takes ten on a machine that has nothing else 
 
 @define
 class Cluster:
-    """Where it is, and its processes."""
+    """A Spark cluster: its folder, and its processes."""
 
     folder: Path
     python: Path
@@ -42,7 +42,7 @@ class Cluster:
     processes: list[subprocess.Popen[bytes]] = field(factory=list[subprocess.Popen[bytes]])
 
     def command(self, *arguments: object) -> list[str]:
-        """What docs/traces.md says to run."""
+        """The command that docs/traces.md gives."""
         submit = [str(SPARK / "bin" / "spark-submit"), "--master", self.master]
         submit += ["--conf", "spark.driver.host=127.0.0.1", "--py-files", str(self.package)]
         submit += ["--conf", "spark.executor.memory=1g", "--conf", "spark.ui.enabled=false"]

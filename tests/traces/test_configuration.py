@@ -17,7 +17,7 @@ Setting = tuple[str, Any]
 def verdict(
     folder: Path, mutation: str, id: str, *settings: Setting, strict: bool = False
 ) -> Verdict:
-    """What check `id` says of an anomaly under these settings (None takes one away)."""
+    """The verdict of check `id` on an anomaly under these settings (None removes one)."""
     lines, meta = injected(fixture(7), IN_CALLS[mutation])
     for path, value in settings:
         kind, name = path.split(".")

@@ -235,7 +235,7 @@ def test_an_aborted_transaction_leaves_the_group_where_it_was(case: str, tmp_pat
 def share(
     *calls: tuple[str, str, int, str], at: tuple[int, ...] = (), group: Settings = KEPT
 ) -> Tell:
-    """What members do with the record at offset 0: who, what, count or acknowledgement, outcome.
+    """Calls of members on the record at offset 0: member, call, count or acknowledgement, outcome.
 
     One call a second, or at these seconds.
     """
@@ -500,7 +500,7 @@ def test_a_partition_is_given_up_before_it_is_read(case: str, tmp_path: Path) ->
 
 
 def owners(*calls: tuple[int, str, str, tuple[int, ...], int], until: int = 60) -> Tell:
-    """What rebalances tell members of a group of two partitions: when, whom, what, which, when."""
+    """Rebalances of a group of two partitions: time, member, call, partitions, generation."""
 
     def tell(w: Fixture) -> None:
         settings = {"group": "g", "session_timeout_ms": 10_000, "group_protocol": "classic"}

@@ -1,4 +1,4 @@
-"""What a group's coordinator may forget with its log, and commits of which a copy may come late."""
+"""State that a coordinator may lose with its log, and commits of which a copy may come late."""
 
 from pathlib import Path
 from typing import Any

@@ -35,7 +35,7 @@ def judge(trace: Trace) -> Said:
 
 
 def turned(before: Said, after: Said) -> dict[str, Any]:
-    """What is said although less is known: another verdict, or the same of more findings."""
+    """The verdicts that change with less evidence: another one, or the same with more findings."""
     return {
         id: (before[id], after[id])
         for id in before
@@ -45,7 +45,7 @@ def turned(before: Said, after: Said) -> dict[str, Any]:
 
 
 def turns(name: str | None, seed: int, some: int) -> dict[str, Any]:
-    """What so many removals turn round in the trace of this seed."""
+    """The verdicts that so many removals turn in the trace of this seed."""
     try:
         trace = trace_of(seed, name)
     except NotHere:

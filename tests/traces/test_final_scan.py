@@ -1,4 +1,4 @@
-"""What only a final scan can tell is *not checked* without one, whatever was found."""
+"""Promises that need a final scan are *not checked* without one, whatever was found."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""How `highwater check` ends: bad input, full disks and closed pipes are no verdicts."""
+"""The exit codes of `highwater check`: bad input, full disks and closed pipes are no verdicts."""
 
 import errno
 import json

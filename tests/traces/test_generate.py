@@ -14,7 +14,7 @@ from traces.generate.cli import generate
 
 
 def run(*arguments: object) -> Result:
-    """What the command answers."""
+    """The result of the command."""
     return CliRunner().invoke(generate, [str(one) for one in arguments])
 
 

@@ -21,14 +21,14 @@ from traces.verdicts.verdict import Tally, tally
 
 
 def tallies_of(table: Any, context: Any) -> Mapping[str, Tally]:
-    """What each check says."""
+    """The tally of each check."""
     tallies = tally(local.find(table, {0: context})).get(0, {})
     add_cycles(tallies, jepsen=False)
     return tallies
 
 
 def found(table: Any, context: Any) -> Mapping[str, int]:
-    """How often each check found something."""
+    """The number of findings of each check."""
     tallies = tallies_of(table, context)
     return {check: one.total for check, one in sorted(tallies.items()) if one.total}
 

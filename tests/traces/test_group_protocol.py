@@ -1,4 +1,4 @@
-"""What a generation means depends on the protocol of the group (KIP-848)."""
+"""The meaning of a generation depends on the protocol of the group (KIP-848)."""
 
 from pathlib import Path
 

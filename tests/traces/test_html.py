@@ -359,7 +359,7 @@ def test_what_was_not_checked_names_what_would_decide_it(tmp_path: Path) -> None
 
 
 def columns_of(seen: Picture) -> int:
-    """How much a picture holds, in numbers."""
+    """The size of a picture, in numbers."""
     arrays: list[Any] = []
     for one in seen.partitions.values():
         arrays += [one.end, one.unseen]

@@ -31,7 +31,7 @@ def suites(*runs: Judged) -> list[Any]:
 
 
 def results(one: Judged) -> dict[str, Any]:
-    """What each case says beside its name, by the id of the promise."""
+    """The result of each case, by the id of the promise."""
     (suite,) = suites(one)
     return {case.name.partition(" ")[0]: case.result for case in suite}
 

@@ -57,7 +57,7 @@ def run(*calls: Call, **settings: Any) -> tuple[dict[str, list[Line]], dict[str,
 
 
 def accused(tmp_path: Path, lines: dict[str, list[Line]], meta: dict[str, Any]) -> set[str]:
-    """What is violated; the second checker finds a breach nowhere else."""
+    """The checks that are violated; the second checker must find a breach of the same ones."""
     one = judged_lines(tmp_path, lines, meta)
     found = {v.check for v in one.verdicts if v.verdict == VIOLATED}
     history = from_lines(lines, meta)

@@ -1,4 +1,4 @@
-"""Where findings lie: stretches of offsets, found from all of them and not from the witnesses."""
+"""Locations of findings: stretches of offsets, from all findings and not from the witnesses."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the settings and the fields of a trace decide about logs, copies, compaction and topics."""
+"""Settings and fields of a trace that decide about logs, copies, compaction and topics."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whoever writes a run down names its processes, so that a file that is gone is noticed."""
+"""A recorder of a run names its processes, so that a missing file is noticed."""
 
 import re
 import shutil

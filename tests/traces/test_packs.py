@@ -62,7 +62,7 @@ def many_partitions(random: Random, runs: list[Run]) -> dict[str, Any]:
 
 
 def judged(columns: dict[str, Any], context: Context, fewest: int) -> tuple[Any, Any]:
-    """What is counted, by check, kind and clause, and what is shown."""
+    """The counts, by check, kind and clause, and the witnesses."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packs, "FEWEST", fewest)
         found = kernel.judge(columns, "partition", CHECKED, {0: context})

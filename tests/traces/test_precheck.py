@@ -1,4 +1,4 @@
-"""What the quick pre-checks vouch for is right: where they see no doubt, nothing is to be found."""
+"""The quick pre-checks are right: where they have no doubt, the exact checks find nothing."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -50,7 +50,7 @@ def vouched() -> Generator[None]:
 
 
 def said(findings: list[dict[str, Any]], *, seen: bool = False) -> dict[str, Any]:
-    """What was found by each check, under which clause, with which witnesses."""
+    """The findings of each check: clauses, witnesses, and things looked at."""
     tallies = tally(findings).get(0, {})
     add_cycles(tallies, jepsen=False)
     return {

@@ -1,4 +1,4 @@
-"""What the readers take, what they refuse, and the words in which they do."""
+"""Input that the readers accept, input that they refuse, and their messages."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Where a group begins that has committed nothing: its reset policy says so, or nobody knows."""
+"""The start of a group without commits: by its reset policy, or unknown."""
 
 from pathlib import Path
 from typing import Any

@@ -37,7 +37,7 @@ NOTHING = InCalls(lambda fixture, lines: None, frozenset())
 
 
 def witnesses(one: Judged) -> list[tuple[str, dict[str, Any]]]:
-    """What was shown as broken, whether or not it is allowed, and not as undecided."""
+    """The witnesses of breaches, allowed or not, but not of undecided findings."""
     broken = [v for v in one.verdicts if v.verdict in ("violated", "allowed")]
     return [
         (v.check, one.witness(w))

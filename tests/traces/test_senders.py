@@ -1,4 +1,4 @@
-"""What a record's place tells about one call, when another call may have put it there."""
+"""A record's offset as evidence about one call, if another call may have sent the record."""
 
 from pathlib import Path
 from typing import Any

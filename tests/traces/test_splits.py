@@ -1,4 +1,4 @@
-"""Where the operations are: which files, of which run, and whether they are operations at all."""
+"""Files of operations: their paths, their runs, and tables that are none of operations."""
 
 from pathlib import Path
 from typing import Any

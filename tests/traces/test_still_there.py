@@ -1,7 +1,7 @@
-"""What compaction may have removed, and the final scan still holds, was there before.
+"""Records that compaction may remove, and that the final scan still has, were there before.
 
-So whoever was answered before that scan began and passed over it has missed a record, although a
-later one of its key had replaced it.
+A reader that passed over one before that scan began has missed it, although a later record of its
+key had replaced it.
 """
 
 from typing import Any

@@ -66,7 +66,7 @@ def test_columns_are_those_of_the_files_whole_and_row_by_row(seed: int) -> None:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
-    """Which columns of which row groups are read."""
+    """The columns that are read, each with its row group."""
     found: list[tuple[int, str]] = []
 
     read: Any = pq.ParquetFile.read_row_group

@@ -1,4 +1,4 @@
-"""Where results go: what cannot be there, or goes away in the middle, is no bug of ours.
+"""Paths of results: one that is not writable, or goes away meanwhile, is no bug of ours.
 
 Exit code 3 says that this program has one; the other codes are verdicts. So a target that fails is
 2, with one line that names it, and a file that is missing anywhere else is still 3.
@@ -29,7 +29,7 @@ def ran(*arguments: Any) -> Result:
 
 
 def refused(result: Result, by: Path) -> bool:
-    """Whether there was one line about this path, and no traceback."""
+    """True if there was one line about this path, and no traceback."""
     said = f"{by}: {GONE}" in result.stderr.splitlines()[-1]
     return said and (result.exit_code, type(result.exception)) == (2, SystemExit)
 

@@ -1,4 +1,4 @@
-"""What calls without an answer leave open: a commit may have counted, a transaction have begun."""
+"""Calls without an answer leave a case open: a commit may count, a transaction may have begun."""
 
 from pathlib import Path
 

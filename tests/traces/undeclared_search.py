@@ -27,7 +27,7 @@ ENDS = ("tail", "end")  # of a file that ends early, what is left may well hold
 
 
 def changed(check: Check, before: Looked, after: Looked, removal: Removal) -> str:
-    """What became of a check's sure findings that it does not ask for, in a word; or nothing."""
+    """A change in a check's sure findings by a need that it does not declare, empty if none."""
     if any(need in one.run.evidence.missing for one in (before, after) for need in check.closed):
         return ""
     tallies = [one.tallies.get(check.id, Tally()).sound(check.closed) for one in (before, after)]
@@ -41,7 +41,7 @@ def changed(check: Check, before: Looked, after: Looked, removal: Removal) -> st
 
 
 def _sure(tally: Tally, *, violations: bool) -> int:
-    """How much was found that is decided; if a need is lacking, only violations stand."""
+    """The number of decided findings; if a need is lacking, only of violations."""
     return tally.under(Clause.NOT) if violations else tally.total - tally.under(Clause.UNKNOWN)
 
 

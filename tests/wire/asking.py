@@ -1,4 +1,4 @@
-"""What the scripts share: how something is asked, and topics."""
+"""The shared part of the scripts: sending a request, and creating topics."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

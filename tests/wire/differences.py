@@ -1,6 +1,6 @@
-"""Where our answers are not Kafka's, and why.
+"""The differences between our answers and Kafka's, and their reasons.
 
-Every row must still describe a difference, or the test fails: what has become equal goes.
+Every row must still describe a difference, or the test fails: one that has disappeared goes.
 """
 
 import re
@@ -28,7 +28,7 @@ class Row:
     ours: Any = ANY
 
     def covers(self, step: Mapping[str, Any], path: str, theirs: Any, ours: Any) -> bool:
-        """Whether this difference is one of these."""
+        """True if this difference is one of these."""
         return (
             re.fullmatch(self.api, step["api"]) is not None
             and re.search(self.path, path) is not None

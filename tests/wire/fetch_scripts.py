@@ -1,4 +1,4 @@
-"""What is asked of Fetch: positions, limits, epochs, sessions and topics by id."""
+"""Scripts for Fetch: positions, limits, epochs, sessions and topics by id."""
 
 from typing import Any
 from uuid import UUID

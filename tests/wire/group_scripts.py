@@ -1,6 +1,6 @@
-"""What members of groups, and their administrators, ask in every version.
+"""Scripts of members of groups, and of their administrators, in every version.
 
-Said by one connection, so that a group has one member, which waits for nobody.
+All requests come from one connection, so that a group has one member, which waits for no other.
 """
 
 from collections.abc import Mapping

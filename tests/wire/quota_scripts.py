@@ -1,4 +1,4 @@
-"""What administrators and clients see of client quotas: AlterClientQuotas, and who is throttled."""
+"""Scripts about client quotas: AlterClientQuotas, and the throttling of clients."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -75,9 +75,9 @@ SCRIPT = {"client-id": "script"}
 
 
 def throttles(ask: Ask) -> None:
-    """Who is told to wait for what, by controller_mutation_rate and by request_percentage.
+    """Throttle clients by controller_mutation_rate and by request_percentage.
 
-    Of so small quotas what comes in an hour makes no difference.
+    The quotas are so small that an hour more or less makes no difference.
     """
     create(ask, topic("t", 2), topic("u"))
     mutations(ask)

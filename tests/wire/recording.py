@@ -175,7 +175,7 @@ def keep(name: str, steps: list[dict[str, Any]]) -> None:
 
 
 def differences(theirs: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two answers part: the path of the field, and both values; None for what is missing.
+    """The differences of two answers: the path of the field, and both values; None if missing.
 
     In a path, parts of a list are called by their names, if they have any.
     """
@@ -203,4 +203,4 @@ def _parts(value: Any) -> dict[str, Any] | None:
 
 
 def _nameless(_: str) -> None:
-    """What is no mapping has no name."""
+    """The name of anything that is no mapping: None."""

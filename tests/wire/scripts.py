@@ -1,4 +1,4 @@
-"""What administrators ask, in every version: said to real Kafka once, and to ours with every test.
+"""Scripts of administrators, in every version: sent to real Kafka once, to ours with every test.
 
 A script is given `ask`, which sends one request, keeps the answer, and returns it.
 """
@@ -22,7 +22,7 @@ def configs(**values: str | None) -> list[dict[str, Any]]:
 
 
 def assigned(*replicas: list[int]) -> list[dict[str, Any]]:
-    """Where the replicas of partitions shall be."""
+    """The assignment of replicas to partitions."""
     return [{"partition_index": index, "broker_ids": of} for index, of in enumerate(replicas)]
 
 
@@ -85,7 +85,7 @@ def topics(ask: Ask) -> None:
 
 
 def partitions(ask: Ask) -> None:
-    """What CreatePartitions refuses."""
+    """CreatePartitions with requests that are refused."""
     wrong: list[dict[str, Any]] = [
         {"name": "v7", "count": 6},
         {"name": "v7", "count": 2},
@@ -359,7 +359,7 @@ def producers(ask: Ask) -> None:
 
 
 def cluster(ask: Ask) -> None:
-    """What describes a cluster of one broker, and what only other clusters can do."""
+    """Describe a cluster of one broker, and send requests that need a larger one."""
     create(ask, topic("t", 3), topic("u"))
     produce(ask, "t", 10)
     for version in range(3):
@@ -462,7 +462,7 @@ def security(ask: Ask) -> None:
 
 
 def replicas(ask: Ask) -> None:
-    """Where there are three brokers: placement, reassignment, election, min.insync.replicas."""
+    """Requests to three brokers: placement, reassignment, election, min.insync.replicas."""
     strict = configs(min_insync_replicas="3")
     create(
         ask,

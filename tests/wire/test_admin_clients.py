@@ -29,7 +29,7 @@ def cluster() -> Iterator[Any]:
 
 
 def result(futures: Any) -> Any:
-    """What the one future of several holds."""
+    """The result of the only future."""
     (future,) = futures.values()
     return future.result(10)
 

@@ -1,4 +1,4 @@
-"""What is configured while brokers run reaches the logs that are open."""
+"""Configurations that are changed while brokers run take effect in open logs."""
 
 from collections.abc import Iterator
 from pathlib import Path

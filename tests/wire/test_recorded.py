@@ -30,7 +30,7 @@ Unexplained: TypeAlias = list[tuple[str, Mapping[str, Any], str, Any, Any]]
 
 @pytest.fixture(scope="module")
 def compared() -> tuple[Mapping[str, Unexplained], set[Row]]:
-    """What no row explains, by script; and the rows that explain something."""
+    """The differences that no row explains, by script; and the rows that explain some."""
     used: set[Row] = set()
     scripts = [*SCRIPTS, *OF_THREE]
     found = {script: unexplained(kept(script), answers(script), used) for script in scripts}

@@ -123,7 +123,7 @@ class Target:
             self._check_memory()
 
     def feed_peer(self, data: bytes) -> None:
-        """What another broker would say: a message, or NotAMessage."""
+        """Decode the bytes as a message of another broker, which may raise NotAMessage."""
         self.frames += 1
         try:
             decode(data)

@@ -113,7 +113,7 @@ def java(*arguments: str | Path) -> list[str]:
 
 @frozen
 class Answer:
-    """What a tool of Kafka printed, what it complained of, and how it ended."""
+    """The output of a Kafka tool, its error output, and its exit status."""
 
     status: int
     out: str

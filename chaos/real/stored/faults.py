@@ -73,7 +73,7 @@ class Round:
         self.acknowledged += error is None
 
     def leader(self) -> int:
-        """Who leads, by ZooKeeper; anybody while nobody does."""
+        """The leader by ZooKeeper; any broker while there is none."""
         leader = self.stored.state(TOPIC)["leader"]
         return leader if leader in BROKERS else self.rng.choice(BROKERS)
 
@@ -294,8 +294,11 @@ def _clients(bootstrap: str, folder: Path, *, safe: bool) -> tuple[Any, Any]:
 
 
 def _loses(checks: dict[str, str]) -> bool:
-    """Whether a loss was seen that a safe topic does not allow; librdkafka does not say the offset
-    of each record whose acknowledgement it had to infer, and then a check may have to pass."""
+    """True if a loss was found that a safe topic does not allow.
+
+    librdkafka does not report the offset of each record whose acknowledgement it had to infer; then
+    a check may have to pass.
+    """
     return "allowed" in checks.values()
 
 

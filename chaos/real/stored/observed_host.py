@@ -32,7 +32,7 @@ SIZE = struct.Struct(">I")
 
 
 class State(NamedTuple):
-    """What a replica has, as far as a trace of it speaks of that."""
+    """The state of a replica, as far as a trace of it has it."""
 
     epoch: int
     isr: frozenset[int]
@@ -71,7 +71,7 @@ class Answered(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What one input of a node has led to."""
+    """The effects of one input of a node."""
 
     at_ns: int
     broker: int
@@ -151,7 +151,7 @@ class ObservedHost(StoredBrokerHost):
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """What a broker's processes have written; the last record may be torn."""
+    """The lines written by a broker's processes; the last one may be torn."""
     data, at = path.read_bytes(), 0
     while at + SIZE.size <= len(data):
         (size,) = SIZE.unpack_from(data, at)

@@ -1,8 +1,8 @@
-"""What broker processes wrote down, put together as one trace of each partition.
+"""Merge the lines that broker processes wrote into one trace of each partition.
 
 Processes of one machine share a clock, and each writes before it sends anything, so in the order of
-their times no effect comes before its cause. A process that is killed may have appended and not
-written that down: what it finds when it starts again says so.
+their times no effect comes before its cause. A process that is killed may have appended without
+writing that line: its state at the next start shows the append.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,8 +85,11 @@ class Merge:
                 yield event.line()
 
     def _take_states(self, line: Line) -> None:
-        """What a process has; before it has a broker epoch it does nothing, and that it has found
-        what its last process left is seen when it has one."""
+        """Take the states that a process reports.
+
+        Before it has a broker epoch it does nothing; only then is it seen to have found its last
+        process's log.
+        """
         broker = line.broker
         process, acting = self._processes.get(broker, (0, -1))
         if line.started:
@@ -136,8 +139,11 @@ class Merge:
 
 
 def _applied(written: Sequence[Line]) -> set[tuple[int, int]]:
-    """Which intended writes the store has applied: by its answer; without one, by whether another
-    of the same is known to be, or the same was decided anew."""
+    """The intended writes that the store has applied: by its answer.
+
+    Without an answer: by another of the same that is known to be applied, or by the same decision
+    made anew.
+    """
     places: list[tuple[tuple[int, int], tuple[int, int, int], Intended]] = []
     answers: dict[tuple[int, int, int], bool] = {}
     processes: dict[int, int] = {}
@@ -158,7 +164,7 @@ def _applied(written: Sequence[Line]) -> set[tuple[int, int]]:
 
 
 def _keys(intended: Intended) -> set[Any]:
-    """What two decisions have in common of which only one is so."""
+    """Keys that two decisions share if only one of them can be so."""
     found: set[Any] = set()
     for one in intended.decided:
         if isinstance(one, o.Registered):
@@ -178,7 +184,7 @@ def _replica(state: State) -> Any:
 
 
 def _have(replica: Any, state: State) -> Any:
-    """What the recorder asks of a replica."""
+    """Set the fields that the recorder reads of a replica."""
     values = state._asdict()
     replica.log.end = values.pop("end")
     for name, value in values.items():

@@ -123,7 +123,7 @@ class Writer:
 
 @define(eq=False)
 class Storm:
-    """What is done to members and brokers, one after the other."""
+    """A series of faults of members and brokers, one after the other."""
 
     stored: Stored
     members: Members
@@ -180,7 +180,7 @@ class Storm:
             raise
 
     def _state(self) -> str:
-        """What ZooKeeper has of brokers and partitions."""
+        """The state of brokers and partitions in ZooKeeper."""
         there = self.stored.zk.get_children(f"{ROOT}/brokers/ids")
         states = [self.stored.state(TOPIC, number) for number in range(PARTITIONS)]
         return f"brokers {there}, controller {self.stored.controller()}, {states}"
@@ -283,14 +283,14 @@ def _partitions() -> list[TopicPartition]:
 
 
 def _committed(bootstrap: str) -> dict[int, int]:
-    """What the group has committed, by partition."""
+    """The group's committed offsets, by partition."""
     with _asking(bootstrap) as asking:
         found = asking.committed(_partitions(), timeout=10)
         return {one.partition: one.offset for one in found if one.offset >= 0}
 
 
 def _ends(bootstrap: str) -> dict[int, int]:
-    """Where the log ends, by partition; of those that are not empty."""
+    """The log end offsets of the partitions that are not empty."""
     with _asking(bootstrap) as asking:
         ends = {
             one.partition: asking.get_watermark_offsets(one, timeout=10)[1] for one in _partitions()

@@ -26,7 +26,7 @@ AT_ONCE = 20
 
 @frozen
 class Task:
-    """What a member is told to do: `when` it commits is after or before it processes."""
+    """A member's task: `when` it commits is after or before it processes."""
 
     name: str
     library: str
@@ -43,7 +43,7 @@ class Task:
 
 
 class Stopped:
-    """Whether the process has been asked to end."""
+    """A flag that is set once the process has been asked to end."""
 
     def __init__(self) -> None:
         self.now = False
@@ -59,7 +59,7 @@ def next_offsets(records: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int
 
 
 def settings(task: Task, assignor: Any) -> dict[str, Any]:
-    """What both clients that are written in Python are told."""
+    """The settings of both clients that are written in Python."""
     return {
         "bootstrap_servers": task.bootstrap,
         "group_id": task.group,

@@ -1,4 +1,4 @@
-"""What aiokafka's tests take from containers, for a broker that runs already: KAFKA_URI."""
+"""Replace the containers of aiokafka's tests by a broker that runs already: KAFKA_URI."""
 
 import asyncio
 import os

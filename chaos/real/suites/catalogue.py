@@ -217,7 +217,7 @@ class Reason:
     always: bool = True  # or in some runs alone: a race
 
     def covers(self, suite: str, test: str) -> bool:
-        """Whether it is about this test."""
+        """True if it is about this test."""
         return suite == self.suite and re.search(self.tests, test) is not None
 
 

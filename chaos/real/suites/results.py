@@ -1,4 +1,4 @@
-"""What became of each test of each suite, on each system, as it is kept."""
+"""The kept results of each test of each suite, on each system."""
 
 from pathlib import Path
 

@@ -54,7 +54,7 @@ class Suite:
 
 
 def go_module(module: str, version: str) -> Path:
-    """Where Go keeps a module."""
+    """The folder in which Go keeps a module."""
     scratch = FOLDER / "module"
     scratch.mkdir(parents=True, exist_ok=True)
     (scratch / "go.mod").write_text("module suites\n")
@@ -142,8 +142,10 @@ def run_librdkafka(
 
 
 def _librdkafka_report(tests: Path, environment: Mapping[str, str]) -> Results:
-    """What its runner says of each test; it ends with an abort, its report written, where a test
-    that failed has left a client."""
+    """The results of its tests by its runner's report.
+
+    The runner aborts, its report written, if a test that failed has left a client.
+    """
     report = tests / "report.json"
     report.unlink(missing_ok=True)
     with (tests / "output.txt").open("a") as output:

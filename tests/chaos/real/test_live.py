@@ -22,7 +22,7 @@ what has no offset is not checked."""
 
 
 def recorded(folder: Path, plan: Plan, *faults: object) -> tuple[Any, list[TraceVerdict]]:
-    """What the checks of traces say of the clients, and TLC of the brokers."""
+    """The checks' verdicts on the clients' trace, and TLC's on the brokers'."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "FAULTS", faults)
         record(plan, folder / "runs", folder / "events")

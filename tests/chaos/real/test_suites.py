@@ -1,4 +1,4 @@
-"""What is kept of other clients' suites: nothing fails here alone without a reason."""
+"""The kept results of other clients' suites: every failure of ours alone has a reason."""
 
 import pytest
 

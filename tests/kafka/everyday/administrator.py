@@ -1,4 +1,4 @@
-"""What an administrator does to a cluster: Kafka's own tools and an admin client, none recorded."""
+"""An administrator of a cluster: Kafka's own tools and an admin client, none recorded."""
 
 import json
 import re
@@ -60,7 +60,7 @@ class Administrator:
             return self.judge.run(tool, "--bootstrap-server", self.up.bootstrap, *arguments)
 
     def out(self, tool: str, *arguments: str | Path) -> str:
-        """What a tool printed, once it has succeeded."""
+        """The output of a tool that must succeed."""
         answer = self.run(tool, *arguments)
         assert answer.status == 0, answer
         return answer.out

@@ -1,4 +1,4 @@
-"""What needs a broker of its own: settings, or a clock, that would disturb all others."""
+"""Operations that need a broker of their own: its settings, or clock, would disturb all others."""
 
 import shutil
 import subprocess

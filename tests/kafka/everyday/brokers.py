@@ -1,4 +1,4 @@
-"""What is done to brokers, replicas and disks, under clients of all kinds that go on."""
+"""Operations on brokers, replicas and disks, while clients of all kinds go on."""
 
 import shutil
 from contextlib import suppress

@@ -81,7 +81,7 @@ class Clients:
         assert "not complete" in told, told
 
     def note(self, **said: object) -> None:
-        """What the operator tells about the run, in its meta.json."""
+        """Add the operator's entries about the run to its meta.json."""
         self.run.mkdir(parents=True, exist_ok=True)
         meta.write(self.run, {**meta.read(self.run), **said})
 
@@ -139,7 +139,7 @@ def first(consumer: Any) -> Any:
 
 
 def ask(consumer: Any) -> list[int]:
-    """What the group has committed for the member's partitions."""
+    """The group's committed offsets for the member's partitions."""
     return [one.offset for one in consumer.committed(consumer.assignment(), timeout=30)]
 
 
@@ -269,7 +269,7 @@ class Traffic:
                     self._told(value, refusal)
 
     def _wanting(self, name: str) -> Callable[[], bool]:
-        """Whether a group has to go on reading; it ends when it lacks nothing, or gets nothing."""
+        """A condition to read on, False once the group has everything or receives nothing."""
         seen = self.read.setdefault(name, set())
         last = [0, time.monotonic()]
 
@@ -305,7 +305,9 @@ class Traffic:
 
     @staticmethod
     def _commit(commit: Callable[..., object], **how: object) -> None:
-        """Where it is refused, a rebalance or a broker is on its way: the next one commits more."""
+        """Commit. A refusal means a rebalance or an unavailable broker: the next commit covers
+        more.
+        """
         try:
             commit(**how)
         except Exception as refusal:

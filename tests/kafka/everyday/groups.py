@@ -1,4 +1,4 @@
-"""What is done to consumer groups, and what their members do."""
+"""Operations on consumer groups and by their members."""
 
 import time
 from datetime import UTC, datetime
@@ -409,7 +409,7 @@ def _goes_on(member: Any) -> int:
 
 
 def _owned(member: Any) -> int:
-    """How many partitions a member has that reads nothing."""
+    """The number of partitions of a member that reads nothing."""
     message = member.poll(0.2)
     assert message is None
     return len(member.assignment())

@@ -1,4 +1,4 @@
-"""What people do to a healthy cluster in a year: nobody is accused of it.
+"""A year of operations on a healthy cluster: no check may report a violation.
 
 The table of all operations: docs/everyday.md. One alone: `python -m tests.kafka.everyday NAME`.
 """

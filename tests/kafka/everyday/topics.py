@@ -1,4 +1,4 @@
-"""What is done to topics, and what becomes of their records."""
+"""Operations on topics and their records."""
 
 import os
 import subprocess
@@ -98,7 +98,7 @@ def partitions_added(admin: Administrator, clients: Clients) -> str:
 
 
 def _known(client: Any, topic: str) -> int:
-    """How many partitions a client knows of."""
+    """The number of partitions that a client knows."""
     return len(client.list_topics(topic, timeout=9).topics[topic].partitions)
 
 

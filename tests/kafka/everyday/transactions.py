@@ -1,4 +1,4 @@
-"""What happens to transactions and to their producers."""
+"""Operations on transactions and their producers."""
 
 import re
 import time
@@ -24,7 +24,7 @@ def transact(producer: Any, topic: str, count: int, first: int = 0) -> None:
 
 
 def answer(call: Callable[[], object]) -> str:
-    """What a call is answered: `ok`, or the name of an error."""
+    """The answer to a call: `ok`, or the name of an error."""
     try:
         call()
     except KafkaException as refusal:

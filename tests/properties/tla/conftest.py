@@ -14,7 +14,7 @@ from tests.properties.tla.scratch import SPECS, Install, Run, Scratch
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """What the tools make goes here: no test leans on what an earlier run has left."""
+    """A cache folder of this session: no test depends on files of an earlier run."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HIGHWATER_CACHE", str(folder))

@@ -1,4 +1,4 @@
-"""What the tests of the TLA+ tools share by name."""
+"""Names that the tests of the TLA+ tools share."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What passes could fail: a negative twin for every `ok_` row, a control for every promise."""
+"""Passing rows could fail: a negative twin for every `ok_` row, a control for every promise."""
 
 import shutil
 from pathlib import Path

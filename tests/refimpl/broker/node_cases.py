@@ -118,12 +118,12 @@ class Cluster:
         return self.news(*changes, full=full)
 
     def news(self, *changes: Change, full: bool = False) -> list[Any]:
-        """What the controller says next."""
+        """Send the controller's next metadata update."""
         self.versions += 1
         return self.ask(UpdateMetadataRequest(EPOCH, self.versions, changes, full), CONTROLLER)
 
     def ask(self, body: Any, source: int = CLIENT) -> list[Any]:
-        """What follows from a request."""
+        """Handle a request, and return the messages that follow."""
         self.number += 1
         outputs = list(self.node.handle(self.now, m.Request(source, 1, self.number, body)))
         self.told += outputs

@@ -41,7 +41,7 @@ def asking(**of: Any) -> AutoTopics:
 
 
 def made(topics: AutoTopics) -> list[c.CreatableTopic]:
-    """What the controller was asked to make."""
+    """The topics that the controller was asked to create."""
     outputs, topics.context.outputs = topics.context.outputs, []
     return [topic for one in outputs for topic in one.body.body.topics]
 

@@ -31,7 +31,7 @@ ALL = 6
 
 
 def served(high_watermark: int = ALL) -> m.FetchedPartition:
-    """What a leader answers a follower with nothing: three batches of two records."""
+    """A leader's answer to a follower with an empty log: three batches of two records."""
     cluster = leading()
     for number in range(3):
         cluster.produce(batch_of(b"%d" % number, b"x"))
@@ -46,13 +46,13 @@ def requests(outputs: Any) -> list[m.Request]:
 
 
 def tick(cluster: Cluster, ms: int = 0) -> list[m.Request]:
-    """What is asked when the fetchers' timer goes off, so much later."""
+    """The requests sent when the fetchers' timer fires, `ms` later."""
     cluster.now += ms
     return requests(cluster.node.handle(cluster.now, m.Timer(cluster.now, FETCH)))
 
 
 def decided(cluster: Cluster, leader: int, epoch: int) -> list[m.Request]:
-    """What is asked of other brokers when this one leads."""
+    """The requests to other brokers after this decision on the leader."""
     cluster.told.clear()
     cluster.decide(leader, epoch)
     return requests(cluster.told)

@@ -1,4 +1,4 @@
-"""What a node asks of its log directory, on Kafka's files: one rule each, without a node."""
+"""A node's operations on its log directory, on Kafka's files: one rule each, without a node."""
 
 import pytest
 from attrs import define, field

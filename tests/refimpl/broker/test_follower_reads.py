@@ -25,7 +25,7 @@ def led(config: BrokerConfig = BY_RACK, **of: Any) -> Cluster:
 
 
 def preferred(cluster: Cluster, offset: int, rack_id: str | None) -> tuple[int, int]:
-    """Where a consumer is sent, and how many records it is given."""
+    """The replica that a consumer is sent to, and the number of its records."""
     (answer,) = cluster.fetch(offset, rack_id=rack_id)
     (one,) = answer.partitions
     assert one.error is None

@@ -1,4 +1,4 @@
-"""How a leader keeps its ISR: who lags is taken out by request, and who has caught up is let in."""
+"""A leader's changes to its ISR: it asks to remove lagging replicas, and to add caught-up ones."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of, le
 
 
 def isrs(outputs: list[Any]) -> list[set[int]]:
-    """Which ISRs the controller is asked for."""
+    """The ISRs that the controller is asked for."""
     asked = [one.body for one in outputs if isinstance(one, m.Request)]
     return [set(one.change.isr) for one in asked if isinstance(one, AlterPartitionRequest)]
 

@@ -99,7 +99,7 @@ def offline(directory: Directory, what: str) -> None:
 
 
 def refused(made: LogManager) -> list[str]:
-    """What was refused for the disk that failed, which has to be looked after then."""
+    """The logs refused for the failed disk, which must be marked as failed then."""
     outputs, made.context.outputs = made.context.outputs, []
     assert all(one == Refused(one.what, "KAFKA_STORAGE_ERROR") for one in outputs)
     assert made.context.storage_failed == bool(outputs)

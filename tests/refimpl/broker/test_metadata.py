@@ -1,4 +1,4 @@
-"""What a broker knows of the cluster: which news it takes, in which order, and what it tells."""
+"""A broker's metadata: the updates that it accepts, their order, and its answers from them."""
 
 from typing import Any
 

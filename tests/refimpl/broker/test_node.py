@@ -1,4 +1,4 @@
-"""What clients and followers get from a node on Kafka's files."""
+"""Answers to clients and followers by a node on Kafka's files."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -188,7 +188,7 @@ def test_a_fetch_is_answered_once() -> None:
 
 
 def consumed(answers: list[m.Response]) -> list[int]:
-    """How many bytes consumers got."""
+    """The number of bytes in each answer to a consumer."""
     fetched = of_kind(m.FetchResponse, [one.body for one in answers if one.target == CLIENT])
     return [len(one.partitions[0].records.data) for one in fetched]
 
@@ -433,7 +433,7 @@ def test_a_disk_that_fails_takes_its_partitions_offline_and_the_node_goes_on() -
 
 
 def heartbeats(cluster: Cluster) -> list[tuple[m.TopicPartition, ...]]:
-    """What the node says of logs that have failed, in each heartbeat."""
+    """The failed logs that the node reports, for each heartbeat."""
     asked = [one.body for one in cluster.told if isinstance(one, m.Request)]
     return [one.offline for one in asked if isinstance(one, BrokerHeartbeatRequest)]
 

@@ -1,4 +1,4 @@
-"""Where records are: by time, at the ends of a log, and where leader epochs end."""
+"""Offsets of records: by time, at the ends of a log, and at the ends of leader epochs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the metadata make of a broker's partitions: opened, led, followed, configured, deleted."""
+"""Metadata applied to a broker's partitions: opened, led, followed, configured, deleted."""
 
 from collections.abc import Sequence
 from typing import Any

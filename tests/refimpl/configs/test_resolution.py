@@ -1,4 +1,4 @@
-"""Which value of a configuration counts, and what DescribeConfigs says of the others."""
+"""The value of a configuration that is in force, and the others that DescribeConfigs lists."""
 
 import pytest
 from hypothesis import given

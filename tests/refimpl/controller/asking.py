@@ -63,7 +63,7 @@ class Asking:
         return self.controller.metadata.partitions[m.TopicPartition(name, number)]
 
     def alter_isr(self, name: str, *isr: int) -> Any:
-        """What the leader hears who asks for this ISR."""
+        """The answer to a leader that asks for this ISR."""
         here = self.partition(name)
         epochs = self.controller.registry.epochs
         leader = here.decision.leader or 0
@@ -75,7 +75,7 @@ class Asking:
         return self.ask(body, leader).outcome
 
     def move(self, name: str, *replicas: int, **of: Any) -> Any:
-        """What becomes of a reassignment; of nobody: of taking it back."""
+        """The result of a reassignment; without replicas, of cancelling it."""
         wanted = c.ReassignablePartition(m.TopicPartition(name, 0), replicas or None)
         (result,) = self.ask(c.AlterPartitionReassignmentsRequest((wanted,), **of)).partitions
         return result.error

@@ -1,4 +1,4 @@
-"""What operators ask of the controller: what each request changes, and what it leaves alone."""
+"""Operators' requests to the controller: the changes each makes, and everything that it keeps."""
 
 from collections.abc import Sequence
 from random import Random

@@ -1,4 +1,4 @@
-"""Who may lead where nobody does, and what an operator hears who asks for an election."""
+"""The choice of a leader where there is none, and answers to requests for an election."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a broker checks before it asks the controller: its own configurations; and quota filters."""
+"""A broker's checks before it asks the controller: its own configurations; and quota filters."""
 
 from typing import Any
 

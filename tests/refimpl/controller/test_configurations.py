@@ -1,4 +1,4 @@
-"""What may be configured, for whom, and what an operator hears who asks for something else."""
+"""Configurations that may be set, on which resources, and the errors for all others."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def asking(config: ControllerConfig = ELR) -> Asking:
 
 
 def alter(of: Asking, resource: ConfigResource, *alterations: tuple[str, int, str | None]) -> str:
-    """What is said of single changes, or nothing."""
+    """The error of single changes, empty if there is none."""
     changes = tuple(c.ConfigAlteration(*one) for one in alterations)
     (result,) = of.ask(c.IncrementalAlterConfigsRequest(((resource, changes),))).resources
     return "" if result.error is None else f"{result.error}: {result.message}"

@@ -52,7 +52,7 @@ def with_partition(
 
 
 def changed(made: Decisions) -> list[object]:
-    """What is in force since this was asked."""
+    """The changes that took effect since the last call."""
     changes, made.state.changes = made.state.changes, []
     return list(changes)
 
@@ -362,7 +362,7 @@ def test_a_loss_is_accepted_once_whatever_comes_of_it() -> None:
 def alter(
     made: Decisions, one: Controlled, isr: Sequence[int], *, behind: int = 0
 ) -> tuple[AlterPartitionRequest, AlterPartitionResponse]:
-    """What the leader hears that asks for this ISR, so many partition epochs ago."""
+    """A leader's request for this ISR, so many partition epochs old, and the answer to it."""
     state, epochs = one.state, made.state.registry.epochs
     leader = state.leader or 0
     asked = AlterPartitionRequest(

@@ -76,7 +76,7 @@ WORK = [create, delete, grow, move, configure]
 
 
 def finish(made: StoredCluster) -> None:
-    """Whoever is down goes, and a new controller takes over."""
+    """Let the sessions of crashed nodes expire, and a new controller take over."""
     made.until = -1
     made.wait()
     made.wait()

@@ -23,7 +23,7 @@ def quotas(bound: float | None = None, client_id: str | None = "c") -> MutationQ
 
 
 def take(quotas: MutationQuotas, mutator: Mutator | None, count: int, now: int) -> tuple[bool, int]:
-    """Whether it may, and how long its client is left alone."""
+    """True if the mutation is permitted, and the time its client is throttled."""
     quota = quotas.of(mutator, now)
     try:
         quota.take(count)

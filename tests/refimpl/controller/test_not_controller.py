@@ -1,4 +1,4 @@
-"""What is asked of a broker that is not controller is certainly not done, and goes elsewhere."""
+"""Requests to a broker that is not controller: certainly not carried out, and sent elsewhere."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Where replicas go, partition by partition, with dice that are known."""
+"""Placement of replicas, partition by partition, with known random numbers."""
 
 from collections.abc import MutableSequence, Sequence
 from random import Random

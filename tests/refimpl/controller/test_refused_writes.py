@@ -1,4 +1,4 @@
-"""What a controller makes of an answer to one of its writes: who is fenced, who reads again."""
+"""A controller's reaction to answers to its writes: one is fenced, another reads again."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -52,7 +52,7 @@ def answered(outputs: list[Any]) -> Any:
 
 
 def told(outputs: list[Any]) -> dict[int, bool]:
-    """Who is told news, and whether of everything."""
+    """The brokers that receive an update, and True for each that receives a full one."""
     return {one.target: one.body.is_full for one in outputs if isinstance(one, m.Request)}
 
 

@@ -10,7 +10,7 @@ Answers = Sequence[Result | StoreError]
 
 
 def paths(session: StoreSession) -> dict[int, str]:
-    """What is asked of the store since this was looked at, by number."""
+    """The paths of the syncs sent to the store since the last call, by request number."""
     outputs, session.outputs = session.outputs, []
     found = [(one.number, one.operation) for one in outputs]
     return {number: asked.path for number, asked in found if isinstance(asked, Sync)}

@@ -1,4 +1,4 @@
-"""What a new controller makes of what the store has, znode by znode."""
+"""A new controller's reading of the store, znode by znode."""
 
 from attrs import define, field
 
@@ -27,7 +27,7 @@ USER: QuotaEntity = frozenset({("user", "user-1"), ("client-id", "app")})
 
 @define
 class Znodes:
-    """What a store has: data and version by path, and each parent's version."""
+    """The contents of a store: data and version by path, and each parent's version."""
 
     data: dict[str, tuple[bytes, int]] = field(factory=dict[str, tuple[bytes, int]])
     parents: dict[str, int] = field(factory=dict[str, int])

@@ -1,4 +1,4 @@
-"""What a store is asked to write: fenced, in an order that a successor can go on after."""
+"""Writes to a store: fenced, and in an order from which a successor can continue."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def writes() -> StoreWrites:
 
 
 def written(of: StoreWrites, *changes: Change) -> list[tuple[str, str]]:
-    """What the store is asked for, as kind and path; all of it is applied."""
+    """The operations sent to the store, as kind and path; all of them are applied."""
     for one in changes:
         of.metadata.apply(one)
     found: list[tuple[str, str]] = []

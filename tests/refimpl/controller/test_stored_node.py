@@ -1,4 +1,4 @@
-"""What a node on a store leaves to its candidate for the controller, and what it takes from it."""
+"""The exchange between a node on a store and its candidate for the controller."""
 
 from collections.abc import Sequence
 from typing import Any, cast

@@ -44,7 +44,7 @@ def registration(number: int, replicas: tuple[int, ...]) -> PartitionRegistratio
 
 
 def without_ours(data: bytes, captured: bytes) -> object:
-    """What we write, as far as Kafka knows its fields; times are not compared."""
+    """Our data with the fields that Kafka knows; times are not compared."""
     ours, theirs = json.loads(data), json.loads(captured)
     assert set(theirs) <= set(ours)
     return {key: theirs[key] if key == "timestamp" else ours[key] for key in theirs}

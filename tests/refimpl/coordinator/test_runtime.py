@@ -52,7 +52,7 @@ def timers(outputs: Sequence[Any]) -> list[SetTimer]:
 
 
 def asked(coordinator: GroupCoordinator, request: Any, now: int = NOW) -> Any:
-    """What is answered at once."""
+    """The immediate answer to a request."""
     return answers(coordinator.handle(now, 99, request)).get(99)
 
 

@@ -17,7 +17,7 @@ def ask(verb: click.Command, bootstrap: str, *arguments: str, text: str | None =
 
 
 def told(verb: click.Command, bootstrap: str, *arguments: str, text: str | None = None) -> str:
-    """What it prints, once it has succeeded."""
+    """The output of a verb that must succeed."""
     answer = ask(verb, bootstrap, *arguments, text=text)
     assert answer.exit_code == 0, answer.output
     return answer.stdout
@@ -31,7 +31,7 @@ def refused(verb: click.Command, bootstrap: str, *arguments: str) -> str:
 
 
 def alone(verb: click.Command, bootstrap: str, *arguments: str) -> tuple[int, str]:
-    """How it ends and what it says alone, where kafka-python may leave sockets open."""
+    """The exit code and output of a verb in a process: kafka-python may leave sockets open."""
     assert verb.callback is not None
     program = f"import {verb.callback.__module__} as m; m.{verb.callback.__name__}()"
     options = ["--bootstrap-server", bootstrap, *arguments]
@@ -41,6 +41,6 @@ def alone(verb: click.Command, bootstrap: str, *arguments: str) -> tuple[int, st
 
 
 def rows(verb: click.Command, bootstrap: str, file: Path, *arguments: str) -> Any:
-    """What it writes as JSON."""
+    """The JSON that a verb writes."""
     told(verb, bootstrap, *arguments, "--json", str(file))
     return json.loads(file.read_bytes())

@@ -1,3 +1,3 @@
-"""How long tests wait for other threads and processes: for ever, as far as slow machines go."""
+"""Timeouts for other threads and processes: as good as none, even on slow machines."""
 
 PATIENCE_S = 180

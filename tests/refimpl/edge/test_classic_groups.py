@@ -79,7 +79,7 @@ class KafkaPython:
 
 
 def shared(members: Sequence[Any]) -> bool:
-    """Whether every partition has one owner, and every member has some."""
+    """True if every partition has one owner, and every member has some."""
     owned = [member.owned() for member in members]
     return all(owned) and sorted(p for some in owned for p in some) == list(range(PARTITIONS))
 

@@ -1,4 +1,4 @@
-"""What a client may do to a listener: nothing that ends it, and nothing that costs much memory."""
+"""Clients' use of a listener: nothing ends it, and nothing costs much memory."""
 
 import asyncio
 import errno

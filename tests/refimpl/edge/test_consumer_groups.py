@@ -40,7 +40,7 @@ class Subscriber(Member):
 
 
 def shared(members: Sequence[Member]) -> bool:
-    """Whether each partition has one owner, and nobody more than its share."""
+    """True if each partition has one owner, and no member more than its share."""
     owned = [one.owned() for one in members]
     fair = all(len(one) <= -(-PARTITIONS // len(members)) for one in owned)
     return fair and sorted(p for one in owned for p in one) == sorted(EVERYTHING)

@@ -1,4 +1,4 @@
-"""What the controller has decided is read back as it was, and goes on from there."""
+"""The controller reads its decisions back unchanged, and goes on from them."""
 
 from pathlib import Path
 

@@ -31,7 +31,7 @@ def kafka() -> Iterator[Kafka]:
 
 
 def send(kafka: Kafka, *values: bytes, topic: str = "orders", **conf: Any) -> list[Any]:
-    """What became of each value, one after the other: an offset, or an error's name."""
+    """Send the values in turn; return the offset of each, or its error's name."""
     told: list[Any] = []
     producer = ck.Producer(kafka.conf(**{"acks": "all", "linger_ms": 0, **QUIET, **conf}))
 
@@ -52,7 +52,7 @@ def leader_of(kafka: Kafka, topic: str = "orders") -> int:
 
 
 def unmet(test: Callable[[Kafka], object]) -> list[str]:
-    """What a test with one broker hears at its end."""
+    """The lines of the error that a test with one broker ends with."""
     with pytest.raises(UnmetError) as error:
         _run(test)
     return str(error.value).splitlines()

@@ -37,7 +37,7 @@ class Asking:
         return await asyncio.wait_for(self.send(broker, body), PATIENCE_S)
 
     async def coordinator(self, other_than: int = 0) -> int:
-        """Who coordinates, once somebody does."""
+        """The coordinator, once there is one."""
         alive = next(b for b, host in self.cluster.hosts.items() if host.up)
 
         async def found() -> int:

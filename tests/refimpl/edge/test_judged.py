@@ -1,4 +1,4 @@
-"""What real clients saw of brokers that were killed, recorded and judged by the trace checks."""
+"""Traces of real clients, recorded while brokers are killed, and judged by the checks."""
 
 import time
 from collections.abc import Callable

@@ -35,7 +35,7 @@ def consumer(cluster: Any, topic: str) -> Any:
 
 
 def type_of(cluster: Any, group: str) -> str:
-    """What ListGroups says that a group is."""
+    """The type of a group by ListGroups."""
     client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
     groups = client.list_consumer_groups().result(30).valid
     return next(str(one.type).rpartition(".")[2] for one in groups if one.group_id == group)

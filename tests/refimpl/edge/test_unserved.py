@@ -1,4 +1,4 @@
-"""What is not served is said at once: clients hear a final error, or the broker says what came."""
+"""Unsupported requests fail at once: the client receives a final error, or the broker logs them."""
 
 import asyncio
 import ssl

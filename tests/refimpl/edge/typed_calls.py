@@ -8,7 +8,7 @@ from refimpl.edge import BlockingCluster, Cluster, Rule
 
 
 def blocking(c: BlockingCluster) -> None:
-    """What is right has its type, and what is wrong is an error."""
+    """Correct calls have their types, and wrong ones are errors."""
     assert_type(c.leader("orders", 0), int | None)
     assert_type(c.isr("orders", 0), frozenset[int])
     assert_type(c.log("orders", 0, 1), Sequence[Any])

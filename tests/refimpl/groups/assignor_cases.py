@@ -43,7 +43,7 @@ def _member(rng: Random, number: int, topics: list[str], homogeneous: bool) -> d
 def _had(
     rng: Random, members: list[dict[str, Any]], topics: Mapping[str, int], homogeneous: bool
 ) -> None:
-    """What some members had: also what they do not subscribe to any more."""
+    """Give some members a target, also with topics that they do not subscribe to any more."""
     left, few = rng.random() < 0.2, rng.sample(members, rng.randint(1, len(members)))
     for topic, size in topics.items():
         readers = [one for one in few if topic in one["topics"] or left]
@@ -57,7 +57,7 @@ def _had(
 
 
 def answer_of(case: Case) -> Any:
-    """What our assignor says."""
+    """The answer of our assignor."""
     members = {
         one["id"]: MemberSpec(
             list(HashSet(uuid_hash, map(_id, one["topics"]))),

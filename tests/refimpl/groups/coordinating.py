@@ -134,7 +134,7 @@ class Conversation:
         return self.replicated(self.coordinator.handle(self.now, 1, request))
 
     def commit(self, *partitions: m.CommittedPartition, **claims: Any) -> Sequence[str | None]:
-        """What is said of each partition."""
+        """Commit, and return the error of each partition."""
         asked = m.OffsetCommitRequest("g", "", -1, None, partitions)._replace(**claims)
         return [error for _, error in self.ask(asked).partitions]
 

@@ -226,7 +226,7 @@ class ClassicClient:
         return self.alive and (self.id == id or bool(reads))
 
     def moved(self) -> None:
-        """What it waits for does not come."""
+        """Stop waiting: the answer does not come."""
         if self.waits:
             self.waits, self.phase = 0, "join"
 

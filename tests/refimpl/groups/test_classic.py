@@ -39,7 +39,7 @@ def session(member: str) -> TimerKey:
 
 
 def timers(told: Conversation, request: Any) -> dict[TimerKey, int | None]:
-    """What a request sets and cancels."""
+    """The timers that a request sets and cancels."""
     outputs = [*told.coordinator.handle(told.now, 1, request)]
     told.replicated()
     found = {one.key: one.at_ms for one in outputs if isinstance(one, SetTimer)}

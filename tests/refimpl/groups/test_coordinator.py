@@ -19,7 +19,7 @@ GROUPS = ("g", "h")
 
 
 def written(coordinator: GroupCoordinator, *, committed: bool = False) -> dict[Any, Any]:
-    """What a coordinator has of what is written down, without what is soft."""
+    """The groups of a coordinator as they are written to the log, without soft state."""
     store = coordinator.shard.store
     groups = store.groups.committed_keys() if committed else store.groups.current
     found: dict[Any, Any] = {}

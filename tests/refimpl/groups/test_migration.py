@@ -85,7 +85,7 @@ class Mixed(Coordinator):
         return self.ask(m.SyncGroupRequest(GROUP, generation, member)._replace(**more))
 
     def gets(self, member: str, generation: int) -> list[int]:
-        """What a SyncGroup is answered."""
+        """The partitions that a SyncGroup is answered with."""
         answer = self.sync(member, generation)
         assert answer.error is None, answer
         topics = read_versioned(Assignment, answer.assignment)[0].assigned_partitions

@@ -92,7 +92,7 @@ def stable_when_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rejoins_only_for_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has something to give up, or may get more, is not told to join again."""
+    """Do not ask a member to rejoin to give up partitions, or to receive more."""
 
     def must_rejoin(group: Any, member: Any) -> bool:
         return member.epoch < group.target_epoch
@@ -101,7 +101,7 @@ def rejoins_only_for_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def owns_nothing_when_it_joins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a classic member says that it owns is not listened to."""
+    """Ignore the partitions that a classic member says it owns."""
 
     def partitions(topics: object, names: object) -> tuple[()]:
         return ()

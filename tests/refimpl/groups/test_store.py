@@ -1,4 +1,4 @@
-"""What a coordinator keeps: groups, offsets, and which partitions a group ever committed of."""
+"""A coordinator's store: groups, offsets, and the partitions for which a group ever committed."""
 
 from refimpl.groups.classic_records import record_of, tombstone_of
 from refimpl.groups.offsets import OFFSET_COMMIT, tombstone

@@ -18,7 +18,7 @@ def partition(**settings: Any) -> PartitionState:
 
 
 def request(state: PartitionState, *isr: int, **other: Any) -> AlterPartitionRequest:
-    """What the leader of this partition would ask, knowing everything."""
+    """The request of this partition's leader, with every epoch up to date."""
     asked = AlterPartitionRequest(
         state.leader or 0,
         state.brokers.epochs[state.leader or 0],

@@ -1,4 +1,4 @@
-"""What generated mutants showed that nobody looked at, in the controller and in the replica."""
+"""Behaviour of controller and replica that no test checked, as generated mutants showed."""
 
 from typing import Any
 

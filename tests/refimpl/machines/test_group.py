@@ -13,7 +13,7 @@ from refimpl.machines.group import Coordinator, Member, OffsetCommit
 
 
 def refused(machine: Any, action: str, *arguments: Any) -> str:
-    """How a machine refuses an action, which must leave no trace."""
+    """The refusal of an action, which must leave the machine unchanged."""
     before = asdict(machine)
     with pytest.raises(Refusal) as refusal:
         getattr(machine, action)(*arguments)

@@ -309,7 +309,7 @@ class LawBook(RuleBasedStateMachine):
         kept=st.floats(0, 1),
     )
     def crash_store(self, which: int, drawn: list[Wish], at: int, kept: float) -> None:
-        """What was answered is still there, and so are the sessions, without their watches."""
+        """Crash the store: answered writes and sessions survive it, watches do not."""
         session = self._pick(which)
         writes = [_alone(self._made(one)) for one in drawn]
         self.subject.crash(self.handle_of[session], writes, at, kept)
@@ -360,7 +360,7 @@ class LawBook(RuleBasedStateMachine):
         return prefixes
 
     def _look_around(self, session: int) -> Visible:
-        """What every path has, by reads."""
+        """The nodes at every path, by reads."""
         found: Visible = {}
         todo = ["/"]
         while todo:

@@ -1,7 +1,7 @@
-"""What the laws of docs/metadata-store.md say of a tree, written from ZooKeeper's guarantees alone.
+"""A tree by the laws of docs/metadata-store.md, written from ZooKeeper's guarantees alone.
 
-States are immutable, so that a law may compare two of them, and zxids are unknown: a transaction
-has its place in the order, and what a store calls it is learned when it is first seen.
+States are immutable, so that a law may compare two of them. Zxids are unknown: a transaction has
+its place in the order, and the store's name for it is learned when it is first seen.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ def parent(path: str) -> str:
 
 
 def apply(state: State, place: int, session: int, write: Change | Multi) -> Outcome | Refused:
-    """What must come of a write in this state."""
+    """The only result that a write may have in this state."""
     if not isinstance(write, Multi):
         return _change(Outcome(state), place, session, write)
     outcome = Outcome(state)
@@ -157,7 +157,7 @@ def _then(
 
 @define
 class Zxids:
-    """What a store calls the places in the order of transactions; it must keep that order."""
+    """The store's zxids for places in the order of transactions; it must keep that order."""
 
     names: dict[int, int] = field(factory=dict[int, int])
 

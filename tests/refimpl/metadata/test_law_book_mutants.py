@@ -182,7 +182,7 @@ def test_the_law_book_sees(book: type[LawBook], bug: str) -> None:
 
 
 def broken(book: type[LawBook], budget: settings) -> bool:
-    """Whether a law's assertion failed, or the store broke down."""
+    """True if a law's assertion failed, or the store raised an error."""
     try:
         run_state_machine_as_test(book, settings=budget)
     except Exception:

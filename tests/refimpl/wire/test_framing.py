@@ -19,7 +19,7 @@ def stream(sizes: list[int]) -> tuple[list[bytes], bytes]:
 
 
 def received(reader: FrameReader, data: bytes, pieces: list[int]) -> list[bytes]:
-    """What comes out when a socket gives the data in pieces of such sizes."""
+    """The frames read if a socket returns the data in pieces of such sizes."""
     found: list[bytes] = []
     position, turn = 0, 0
     while position < len(data):

@@ -75,7 +75,7 @@ class Inputs(guided.Campaign):
         return True
 
     def summary(self) -> str:
-        """How many inputs were read."""
+        """The number of inputs that were read."""
         return f"{self.done} inputs, {self.taken} read"
 
 

@@ -245,7 +245,7 @@ class Definitions:
 
 
 def _cycle_through(some: set[tuple[int, int]], edges: set[tuple[int, int]]) -> bool:
-    """Whether a cycle of edges has one of some in it."""
+    """True if a cycle of edges includes one of `some`."""
     after: dict[int, set[int]] = {}
     for a, b in edges:
         after.setdefault(a, set()).add(b)

@@ -115,7 +115,7 @@ def _scan(
 
 
 def _reads(one: Operation, key: int) -> list[tuple[int, Any]]:
-    """Which values an operation shows at which offsets of a partition."""
+    """The offsets and values that an operation shows of a partition."""
     read = [tuple(r) for s in one.steps if s[0] == "poll" for r in s[1].get(key, ())]
     sent = [(s[2], s[3]) for s in one.steps if s[0] == "send" and s[1] == key]
     return [*read, *((o, v) for o, v in sent if o is not None)]

@@ -63,7 +63,7 @@ class Promises:
         }
 
     def state(self, row: Row) -> str | None:
-        """What became of a row's transaction, by its producer or by who read what is committed."""
+        """The outcome of a row's transaction, by its producer or by readers of it."""
         if row.txn is None:
             return None
         end = self.ends[row.process, row.txn]

@@ -35,7 +35,7 @@ class Broken(AssertionError):
 
 @frozen
 class Reader:
-    """What bytes are fed to, and good ones to begin with."""
+    """A reader to feed bytes to, and good inputs to begin with."""
 
     feed: Callable[[Path, bytes], None]
     seeds: tuple[bytes, ...]
@@ -140,7 +140,7 @@ READERS: Mapping[str, Reader] = {
 
 
 def feed(name: str, content: bytes) -> bool:
-    """Whether a reader takes the bytes; whatever is raised but a refusal is a finding."""
+    """True if a reader accepts the bytes. Any exception but a refusal is a finding."""
     with TemporaryDirectory(prefix="highwater-fuzz-") as folder:
         try:
             READERS[name].feed(Path(folder), content)

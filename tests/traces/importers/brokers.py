@@ -134,7 +134,7 @@ def flip(path: Path, position: int) -> None:
 
 
 def positions(path: Path) -> list[int]:
-    """Where the batches of a file begin."""
+    """The byte positions of the batches in a file."""
     content, found = path.read_bytes(), [0]
     while found[-1] < len(content):
         found.append(found[-1] + read_header(content, found[-1]).size)

@@ -52,7 +52,7 @@ def _plain(_: Any, __: Any, value: Any) -> Any:
 
 
 def outcome(folder: Path, size: int | None) -> Any:
-    """What comes of reading a run in pieces of this size, or as a whole."""
+    """The result of reading a run in pieces of this size, or as a whole."""
     try:
         return contents(read_trace(folder) if size is None else read_pieces(folder, size))
     except BadInput as error:

@@ -141,7 +141,7 @@ def refused(code: int, must_abort: bool = False) -> KafkaException:
 
 
 def committed_at(*offsets: int, errors: dict[int, int] | None = None) -> list[Any]:
-    """What a commit answers: partitions 0, 1, … with these offsets, some of them refused."""
+    """The answer to a commit: partitions 0, 1, … with these offsets, some of them refused."""
     answer: list[Any] = []
     for number, offset in enumerate(offsets):
         partition: Any = TopicPartition("t", number, offset)

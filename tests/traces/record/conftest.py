@@ -1,4 +1,4 @@
-"""What the tests of the recorder share."""
+"""Fixtures of the recorder's tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `__transaction_state` tells of transactions that nobody's producer ended."""
+"""Records of `__transaction_state` about transactions that no producer ended."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` tells of commits that no recorded process made."""
+"""Records of `__consumer_offsets` about commits that no recorded process made."""
 
 import struct
 from pathlib import Path

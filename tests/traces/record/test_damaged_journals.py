@@ -51,7 +51,7 @@ class Damaged:
         self.whole = (self.run.settled / f"{self.victim}.ndjson").read_bytes().splitlines()
 
     def settle(self, raw: bytes) -> bool:
-        """Whether the damage was noticed. Nothing else may come of it than less of the same."""
+        """True if the damage was noticed. It may only leave fewer of the same calls."""
         folder = self.run.folder / "damaged"
         folder.mkdir(exist_ok=True)
         journal = folder / f"{self.victim}.journal"

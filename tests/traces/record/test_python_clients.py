@@ -29,7 +29,7 @@ AIO_PARTITION = aiokafka.TopicPartition("t", 0)
 
 @define
 class Metadata:
-    """Where a record was stored, as both libraries tell it."""
+    """The place of a stored record, with the fields of both libraries."""
 
     partition: int
     offset: int

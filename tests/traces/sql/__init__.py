@@ -217,7 +217,7 @@ def broken(
 
 
 def _open(lines: dict[str, list[Line]], meta: dict[str, Any]) -> set[str]:
-    """What somebody may explain who sent to a topic and was not recorded."""
+    """The promises whose breach a sender that was not recorded may explain."""
     reported = [(line["op"], r["topic"]) for x in lines.values() for line in x for r in _of(line)]
     out: set[str] = set()
     for topic in {topic for op, topic in reported if op in ("send", "poll", "scan")}:
@@ -238,7 +238,7 @@ def _of(line: Line) -> list[dict[str, Any]]:
 
 
 def _partition(partitioner: str, key: str, partitions: int) -> int:
-    """Where a producer with this partitioner puts a key, as another library has it."""
+    """The partition of a key by this partitioner, from another library."""
     assert partitioner == "murmur2_random"
     murmur2: Callable[[bytes], int] = import_module("aiokafka.partitioner").murmur2
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

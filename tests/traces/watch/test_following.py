@@ -1,4 +1,4 @@
-"""What a watch reads of files that are written meanwhile."""
+"""Lines that a watch reads from files that are still written."""
 
 import gzip
 import json

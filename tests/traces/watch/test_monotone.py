@@ -1,4 +1,4 @@
-"""What is called violated while a trace grows is violated at its end."""
+"""A promise called violated while a trace grows is violated at its end."""
 
 from pathlib import Path
 from random import Random

@@ -98,7 +98,7 @@ def members_of(case: Case) -> list[Member]:
 
 
 def subscriptions_of(case: Case) -> list[bytes]:
-    """What our clients write."""
+    """The subscriptions that our clients write."""
     return [
         ASSIGNORS[case["assignor"]].subscription(
             one["topics"],

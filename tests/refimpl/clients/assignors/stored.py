@@ -11,7 +11,7 @@ SAMPLE = Path(__file__).parent / "kafka_answers.ndjson"
 
 
 def answer_of(case: Case) -> Any:
-    """What our assignor says."""
+    """The answer of our assignor."""
     assigned = ASSIGNORS[case["assignor"]].assign(members_of(case), racks_of(case))
     written = zip(case["members"], subscriptions_of(case), strict=True)
     return {

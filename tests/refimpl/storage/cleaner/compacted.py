@@ -161,7 +161,7 @@ class Reader:
 def committed_records(
     log: PartitionLog, position: int, max_bytes: int = 1 << 30
 ) -> Iterator[tuple[Record | None, int]]:
-    """What KIP-98 has a consumer do with a fetch: each record, or none, and where to go on."""
+    """Read as a consumer does by KIP-98: each record, or None, and the position to go on from."""
     end = log.last_stable_offset
     data = whole(log.read(position, max_bytes, end))
     aborted = sorted(log.aborted_transactions(position, end))
@@ -212,7 +212,7 @@ def held(log: PartitionLog) -> list[Record]:
 
 
 def check(model: Compacted, log: PartitionLog) -> None:
-    """What must be true of a compacted log, whenever one looks."""
+    """Assert everything that is true of a compacted log at any time."""
     records = {record.offset: record for record in held(log)}
     assert list(records) == sorted(records), "offsets stay in order"
     originals = {one.record.offset: one for one in model.written}

@@ -1,4 +1,4 @@
-"""Which log is cleaned, how far, and what is remembered of it."""
+"""The cleaner's choice of a log, its range, and its checkpoint."""
 
 from attrs import evolve
 

@@ -35,7 +35,7 @@ steps = st.one_of(
 
 
 def outcome(disk: Disk, step: tuple[object, ...]) -> object:
-    """What a step answers; of failures only that there was one."""
+    """The result of a step; for a failure only that it failed."""
     operation, *arguments = step
     try:
         match operation:

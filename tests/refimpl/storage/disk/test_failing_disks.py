@@ -1,4 +1,4 @@
-"""What a log makes of disks that fail, and of files that are not what they should be."""
+"""Logs on disks that fail, and with files that are not as they should be."""
 
 import errno
 from collections.abc import Callable
@@ -109,7 +109,7 @@ def test_every_operation_may_fail_and_what_was_flushed_stays() -> None:
 
 
 def work_until_failure(operations: int) -> bool:
-    """Whether the work did not come to its end, because the disk failed after so many."""
+    """True if the disk failed, after so many operations, before the work was done."""
     disk = CrashDisk()
     directory, log = two_logs(disk)
     log.flush()

@@ -23,7 +23,7 @@ ROOM = 1 << 30
 
 @frozen
 class Producer:
-    """Who wrote a batch, and whether a marker decides about it."""
+    """The producer of a batch; `transactional` if a marker decides about it."""
 
     id: int = -1
     epoch: int = -1
@@ -51,7 +51,7 @@ def written_by_others(records: Sequence[Record], codec: Codec, producer: Produce
 
 
 def read_by_others(batch: bytes) -> tuple[list[Record], Producer]:
-    """What others find in a batch of format v2, its checksum included."""
+    """Read a batch of format v2 with another library, which checks its checksum."""
     reader: Any = DefaultRecordBatch(bytearray(batch))
     assert reader.validate_crc()
     producer = Producer(
@@ -71,7 +71,7 @@ def legacy_written_by_others(
 
 
 def legacy_read_by_others(message: bytes, magic: Literal[0, 1]) -> list[Record]:
-    """What others find in a message of format v0 or v1."""
+    """Read a message of format v0 or v1 with another library, which checks its checksum."""
     reader: Any = LegacyRecordBatch(bytearray(message), magic)
     assert reader.validate_crc()
     return [_record(one) for one in reader]

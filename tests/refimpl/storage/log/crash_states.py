@@ -38,9 +38,9 @@ Image = tuple[dict[str, bytes], frozenset[str]]
 
 @frozen
 class Promise:
-    """What a crash at this moment may leave: `log[i:j]` with `i <= first` and `j >= least`.
+    """The logs that a crash may leave at this moment: `log[i:j]`, `i <= first`, `j >= least`.
 
-    Readers never see what is before `log[deleted]`.
+    Readers never see the batches before `log[deleted]`.
     """
 
     log: tuple[bytes, ...] = ()
@@ -140,7 +140,7 @@ class Workload:
 
 
 def images(disk: CrashDisk) -> Iterator[Image]:
-    """What the next start may find, if the disk crashed now."""
+    """All disks that the next start may find, if the disk crashed now."""
     for count in range(len(disk.name_changes) + 1):
         names, folders = disk.names_after(count)
         logs = [path for path, inode in names.items() if path.endswith(".log") and inode.changes]
@@ -156,7 +156,7 @@ def images(disk: CrashDisk) -> Iterator[Image]:
 
 
 def survivors(inode: Inode) -> Iterator[bytes]:
-    """What a crash may leave of one file."""
+    """All contents that a crash may leave of one file."""
     last = len(inode.changes)
     for count in range(last):
         yield inode.after(count)
@@ -271,7 +271,7 @@ def check_derived(log: PartitionLog, kept: tuple[bytes, ...], first: int) -> Non
 
 @cache
 def producers_of(kept: tuple[bytes, ...]) -> tuple[ProducerState, list[AbortedTxn]]:
-    """What the batches say of their producers, read from the first on."""
+    """The producer states and aborted transactions by the batches, read from the first on."""
     state = ProducerState()
     aborted: list[AbortedTxn] = []
     for data in kept:

@@ -1,4 +1,4 @@
-"""What a leader accepts, what it refuses, and what it remembers of producers."""
+"""A leader's appends: those accepted, those refused, and its state of producers."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What was flushed is never lost and never wrong, whatever a crash leaves."""
+"""Flushed batches are never lost and never wrong, whatever a crash leaves."""
 
 import os
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def life(work: Workload) -> None:
 
 
 def cut_back(work: Workload) -> None:
-    """What an idempotent producer wrote is cut, segments and all; others write instead."""
+    """Truncate an idempotent producer's batches, segments and all; others write instead."""
     work.start()
     for number in range(6):
         work.append(producer=7, sequence=2 * number)

@@ -75,7 +75,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(gap=st.integers(0, 3), many=st.lists(payloads, min_size=1, max_size=3), cut=st.booleans())
     def follow(self, gap: int, many: list[list[tuple[int, bytes]]], cut: bool) -> None:
-        """What a leader sends may have gaps, and its last batch may be cut off."""
+        """Append a leader's answer, which may have gaps, and whose last batch may be cut off."""
         offset, parts = self.end + gap, list[bytes]()
         expected: list[list[Record]] = []
         for payload in many:

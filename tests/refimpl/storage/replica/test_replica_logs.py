@@ -328,7 +328,7 @@ def test_a_log_that_starts_anew_knows_no_epoch(new: Callable[[], ReplicaLog]) ->
 
 
 def undefined_is_the_end(patch: pytest.MonkeyPatch) -> None:
-    """What the log in memory said of an epoch above all others."""
+    """For an epoch above all others, answer as the log in memory did."""
     known = Log.end_of
 
     def end_of(self: Log, epoch: int) -> EpochEnd:
@@ -339,7 +339,7 @@ def undefined_is_the_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def none_below_the_first(patch: pytest.MonkeyPatch) -> None:
-    """What it said of an epoch below the first: none."""
+    """For an epoch below the first, answer as the log in memory did: none."""
     known = Log.end_of
 
     def end_of(self: Log, epoch: int) -> EpochEnd:
