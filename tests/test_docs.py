@@ -20,7 +20,7 @@ def test_built_pages_are_up_to_date() -> None:
 
 
 def test_every_check_shows_a_drawing_that_stands_alone() -> None:
-    """What is no longer a check has none, and none needs a page around it."""
+    """Checks that are gone have no drawing, and no drawing needs a page around it."""
     page, folder = (ROOT / "docs" / name for name in ("checks.md", "checks"))
     shown = re.findall(r"^!\[.+]\(checks/(\w+)\.svg\)$", page.read_text("utf-8"), re.MULTILINE)
     assert shown == list(CHECKS)

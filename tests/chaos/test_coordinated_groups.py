@@ -118,7 +118,7 @@ def test_a_late_answer_about_a_generation_before_is_no_assignment_in_this_one() 
 
 
 def test_a_group_that_is_slow_and_goes_on_is_no_lack_of_progress() -> None:
-    """Who commits before it processes commits record by record, and may have a long way to go."""
+    """A member that commits before it processes commits each record, and may be far behind."""
     slow: dict[str, Any] = {"commit_when": "before", "produce_ms": 3, "faults": (), "calm_ms": 600}
     run = build(Settings(files=False, consumers=1, partitions=1, fault_ms=1000, **slow)).go()
     assert run.violation is None

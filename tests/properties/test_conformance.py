@@ -371,7 +371,7 @@ def test_a_guard_without_a_name_is_told() -> None:
 
 
 def test_false_guards_and_edges_together_are_all_there_is() -> None:
-    """What fires has no false guard, and what does not fire has one."""
+    """A step that fires has no false guard, and one that does not fire has some."""
     graph = scope("DurableIsr", "ok_kip966_1_crash").graph
     guards = load_false_guards("DurableIsr", "ok_kip966_1_crash")
     assert len(guards.rows) == len(graph.states)

@@ -393,7 +393,7 @@ def test_of_an_interval_that_cannot_be_listed_all_numbers_are_members_and_no_oth
 
 
 def test_how_many_offsets_there_are_and_the_last_of_them_are_as_in_a_list() -> None:
-    """Where they are those of a beginning: otherwise nothing is known of how many there are."""
+    """Only for offsets from the first on: otherwise nothing is known of their number."""
     given: list[Any] = [*LIMITS]
     log, listed = sequence_in_two_forms("log", given)
     here = [listed.cells[i] for i in range(3)]

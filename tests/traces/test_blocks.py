@@ -131,7 +131,7 @@ def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_rows_in_no_order_are_left_whole(generated: tuple[Any, Any]) -> None:
-    """Who is whose neighbour cannot be seen in pieces that hold rows from anywhere."""
+    """Neighbouring rows of a process cannot be found in pieces that hold rows from anywhere."""
     table, contexts = generated
     rows = np.random.default_rng(1).permutation(table.num_rows)
     assert len(local.cuts_of(table, contexts, MEDIUM))

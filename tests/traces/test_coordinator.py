@@ -129,8 +129,11 @@ def test_who_commits_first_is_given_again_what_a_coordinator_forgot(
 def test_a_commit_that_may_have_been_sent_twice_may_come_again(
     tmp_path: Path, first: dict[str, Any], late: bool, expected: str
 ) -> None:
-    """Where it took longer than any client waits before it sends a request again. (Found in one of
-    twenty runs of the simulator, whose network delivers what was sent before a newer request.)"""
+    """A call took longer than any client waits before it sends a request again.
+
+    Found in one of twenty runs of the simulator, whose network delivers requests even after newer
+    ones.
+    """
     more = {"commit_order": "commit_then_process", "late_requests": late}
     verdict = said(tmp_path, put_back(**first), SAFE, **more)
     # Of a commit without an answer it was never said that it is over: its offset is no surprise.

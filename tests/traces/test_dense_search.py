@@ -66,7 +66,7 @@ def test_nor_does_this_removal(seed: int, removal: Removal, check: str, verdict:
 
 
 def test_a_loss_may_be_compaction_where_nobody_tells_the_cleanup_policy() -> None:
-    """What a tombstone of unknown fate may have replaced is undecided with and without it."""
+    """A record that a tombstone may have replaced is undecided with and without the policy."""
     removal = Removal("meta", "topics/t/cleanup_policy")
     trace = dense_trace(887852031)
     for check in "L3", "L4":
@@ -75,7 +75,7 @@ def test_a_loss_may_be_compaction_where_nobody_tells_the_cleanup_policy() -> Non
 
 
 def test_an_instance_that_a_process_tells_once_is_not_taken_away() -> None:
-    """Who tells it nowhere is no static member: that is another trace, not one with less in it."""
+    """A process that names its instance nowhere is no static member: that is another trace."""
     taken = [str(removal) for removal in every_removal(dense_trace(231150789))]
     assert "instance of c1#0 0" not in taken
     assert "instance of c0#0 0" in taken

@@ -63,7 +63,7 @@ def test_both_engines_write_the_same_report(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_merged_runs_are_refused_and_the_others_judged(engine: str, tmp_path: Path) -> None:
-    """What a worker refuses is said of its run, not that a Python worker raised something."""
+    """A worker's refusal is reported for its run, not as an exception of a Python worker."""
     for seed, name in enumerate("ab"):
         one = fixture(seed)
         ingest(write(tmp_path / f"run-{name}", one.lines, one.meta), tmp_path / name)
@@ -192,7 +192,7 @@ def runs() -> list[Run]:
 
 @pytest.mark.parametrize("id", REGISTRY)
 def test_a_check_reads_only_the_columns_that_it_says(id: str) -> None:
-    """What it does not say does not travel; and with the rest it finds what it finds with all."""
+    """It loads no other columns, and finds with these what it finds with all."""
     ((scope, checks),) = chosen([id]).items()
     for run in runs():
         contexts = {0: run.context}

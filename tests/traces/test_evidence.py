@@ -224,7 +224,7 @@ NAMELESS = {"L4", "P2", "T1", "C1", "C2", "C3", "C4", "C5", "C7", "G6", "G10", "
 
 
 def test_a_consumer_that_tells_no_ids_switches_off_only_what_needs_them() -> None:
-    """What is lost at the end the final scan tells; a position is an offset."""
+    """A loss at the end is shown by the final scan; a position is an offset."""
     w = fixture(5, steps=8)
     lines, meta = orjson.loads(orjson.dumps([w.lines, w.meta]))
     for line in lines["c0#0"]:

@@ -34,7 +34,7 @@ def test_narrow_columns_travel_together(spark: "SparkSession") -> None:
 
 
 def test_wide_columns_travel_alone(spark: "SparkSession") -> None:
-    """Whoever made the table may have made all of its columns wide."""
+    """All columns of a table may have been made wide."""
     rows = pa.Table.from_pylist(ROWS, schema=pa.schema([(name, pa.int64()) for name in ROWS[0]]))
     layout = Layout.of(spark.createDataFrame(rows), NAMES)
     assert set(layout.alone) == set(ROWS[0])

@@ -40,7 +40,7 @@ def test_only_the_classic_protocol_has_generations_of_the_group(
 def test_whatever_the_protocol_is_a_commit_of_the_newest_generation_holds(
     protocol: str | None, tmp_path: Path
 ) -> None:
-    """What no protocol forbids needs no protocol to hold; under KIP-848 nothing is promised."""
+    """A commit that no protocol forbids holds under any; under KIP-848 nothing is promised."""
     newer = ("c0#0", "commit", {"offsets": {"t:0": 1}, "group": "g", "generation": 5})
     lines, meta = trace(SENT, OLD, NEW, newer, scan(record(1, 0), end=1))
     for consumer in meta["consumers"].values():

@@ -194,7 +194,7 @@ def test_an_offset_that_nobody_knows_is_asked_for_once() -> None:
 
 
 def test_lanes_stand_apart_for_what_is_said_between_them() -> None:
-    """Where there is room for it: words covered the head of a short arrow."""
+    """Only if there is room for it: words covered the head of a short arrow."""
     polled = call("c#0", 3, "poll", 10, 20, partition="t:0", high_watermark=17, offset=5, id=12345)
     drawings = [draw([polled], {10: "", 20: ""}, "x", "", lane_most=n) for n in (84, 400)]
     for svg, covered in zip(drawings, (True, False), strict=True):

@@ -393,7 +393,7 @@ def test_a_poll_that_tells_no_log_start_or_no_replica_may_hide_one(
 
 @pytest.mark.parametrize("process", ["r#0", "r#1"])
 def test_two_clients_without_a_rack_ask_one_leader(tmp_path: Path, process: str) -> None:
-    """Who it was need not be told: there is one in an epoch."""
+    """The replica need not be recorded: an epoch has one leader."""
     lines, meta = a_record_below_a_log_start()
     meta["consumers"] |= {"r": {"rack": ""}}
     del lines[process][1]["replica"]

@@ -161,7 +161,7 @@ def test_a_commit_before_processing_is_told_before_anybody_crashes(
 
 
 def test_g9_leaves_exactly_once_to_t9_and_t10(tmp_path: Path) -> None:
-    """What an aborted transaction had consumed is given again, by the thousand."""
+    """Records that an aborted transaction had consumed are delivered again, by the thousand."""
     twice = [POLLED, POLLED]
     assert reported(tmp_path, *habit("none", *twice))["G9"].verdict == ALLOWED
     found = reported(tmp_path, *habit("transaction", *twice))["G9"]

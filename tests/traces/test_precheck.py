@@ -96,7 +96,7 @@ def test_every_anomaly_in_it(name: str, seed: int) -> None:
 @pytest.mark.parametrize("scenarios", [True, False])
 @pytest.mark.parametrize("seed", [7, 8])
 def test_every_anomaly_of_a_generated_trace(seed: int, scenarios: bool) -> None:
-    """How much was looked at is the same, but for scenarios: some of it is told in other ways."""
+    """Counts of things looked at are equal too, except with scenarios."""
     made = Generated(plan_of(100_000, seed, scenarios=scenarios))
     agree(table_of(made), {0: made.clients.context()}, seen=not scenarios)
 

@@ -191,7 +191,7 @@ def test_a_graph_with_another_number_of_states_than_tlcs_is_refused(
 def test_tlc_counts_states_where_the_table_of_verdicts_does_not_say_the_same(
     scratch: Scratch, monkeypatch: pytest.MonkeyPatch, old: str, new: str, asked: int
 ) -> None:
-    """What is pinned of a whole exploration is held by `highwater spec`, and only that."""
+    """The pinned counts of a whole exploration are checked by `highwater spec` alone."""
     scratch.replace("Pile/verdicts.toml", old, new)
     scratch.replace("Pile/Pile.tla", "at most", f"at most, for once {asked} {len(new)},")
     checks: list[str] = []

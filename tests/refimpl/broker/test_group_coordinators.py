@@ -176,8 +176,7 @@ def test_what_writes_nothing_is_no_append() -> None:
 
 
 def test_who_leads_again_is_no_coordinator_until_it_has_loaded() -> None:
-    """What it has is committed at once, for it is alone in sync: of that the coordinator of
-    before does not hear."""
+    """Its log is committed at once, because it is alone in sync, but it must load it first."""
     cluster = coordinating(1, 2)
     commit(cluster, 3)
     cluster.decide(2, 2, (1, 2), partitions=(ORDERS, OFFSETS))

@@ -80,7 +80,7 @@ def test_an_older_process_of_a_broker_is_no_news() -> None:
 
 
 def test_an_older_decision_is_passed_on_and_not_kept() -> None:
-    """Whether it is news its replica knows."""
+    """The replica itself decides if it is new."""
     metadata = knowing(CREATED, decided(5))
     assert metadata.apply(decided(4, leader=2))
     assert metadata.partitions[T0].decision.leader == 1

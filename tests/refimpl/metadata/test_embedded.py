@@ -143,7 +143,7 @@ def test_a_session_survives_a_reconnect_but_its_watches_do_not() -> None:
 
 
 def test_whoever_goes_on_elsewhere_is_heard_there_alone() -> None:
-    """What is still under way on the old connection has no effect any more."""
+    """Requests still under way on the old connection have no effect any more."""
     host = Host()
     one = host.connected()
     old = one.client.connection

@@ -400,7 +400,7 @@ def test_what_another_codec_makes_too_large_is_refused() -> None:
 
 @pytest.mark.parametrize("codec", BOMBS)
 def test_nobody_opens_a_bomb(codec: Codec) -> None:
-    """Whether for its keys, for another codec or for a time, which costs an answer alone."""
+    """Neither for its keys, nor for another codec, nor for a timestamp; it costs one answer."""
     data = bomb_batch(codec, NOW_MS)
     large = LogConfig(max_message_bytes=len(data))
     other = Codec.GZIP if codec is Codec.ZSTD else Codec.ZSTD
