@@ -13,7 +13,7 @@ from attrs import define, field
 
 from chaos.sim.network import Timeline
 from refimpl.broker.file_logs import FileLogs
-from refimpl.machines.replica_log import Appended, Origin
+from refimpl.machines.replica_log import Appended, Guard, Origin
 from refimpl.machines.replica_log import Record as LogRecord
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord
@@ -22,6 +22,7 @@ from refimpl.storage.disk.crashing import CrashDisk, Inode
 from refimpl.storage.disk.guarded import GuardedDisk
 from refimpl.storage.disk.interface import Disk
 from refimpl.storage.format.batch import CRC_FROM, BatchHeader, Record, decode_records, encode_batch
+from refimpl.storage.format.control import encode_marker
 from refimpl.storage.log.partition_log import PartitionLog
 from refimpl.storage.replica.files import PartitionReplicaLog
 from refimpl.storage.replica.memory import RecordBatch
@@ -42,7 +43,11 @@ class StoredValue(NamedTuple):
 
 def encoded(batch: RecordBatch) -> bytes:
     """The bytes of a batch."""
-    values, producer_id, producer_epoch, base_sequence, timestamp = batch
+    values, producer_id, producer_epoch, base_sequence, timestamp, transactional, marker = batch
+    if marker is not None:
+        return encode_marker(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=timestamp
+        )
     records = [
         Record(at, timestamp, None, str(value).zfill(WIDTH).encode())
         for at, value in enumerate(values)
@@ -52,6 +57,7 @@ def encoded(batch: RecordBatch) -> bytes:
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
+        transactional=transactional,
     )
 
 
@@ -158,10 +164,11 @@ class SimulatedLog(PartitionReplicaLog):
         batch: Any,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> Appended:
         """Append a batch as the leader of this epoch."""
         data = batch if isinstance(batch, bytes) else encoded(batch)
-        return PartitionReplicaLog.append(self, epoch, data, origin, transaction_version)
+        return PartitionReplicaLog.append(self, epoch, data, origin, transaction_version, guard)
 
     def keyed_in(
         self, header: BatchHeader, batch: bytes

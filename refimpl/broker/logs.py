@@ -6,9 +6,12 @@ from typing import NamedTuple, Protocol
 from refimpl.machines.replica_log import Batch, Records, ReplicaLog
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.records.transactional import InTransaction, TransactionEnd
 from refimpl.storage.config import LogConfig
+from refimpl.storage.format.control import EndTxnMarker
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.producer_state import ProducerState
+from refimpl.storage.replica.transactional import TransactionalBatch, Writer
 
 
 class BrokerLog(ReplicaLog, Protocol):
@@ -62,15 +65,25 @@ class BrokerLog(ReplicaLog, Protocol):
         """
         ...
 
-    def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> Batch:
-        """One batch of a coordinator's records."""
+    def keyed_batch(
+        self, records: Sequence[CoordinatorRecord], now_ms: int, writer: Writer | None = None
+    ) -> Batch:
+        """One batch of a coordinator's records, within the transaction of this producer."""
+        ...
+
+    def marker_batch(self, writer: Writer, marker: EndTxnMarker, now_ms: int) -> Batch:
+        """The batch that ends a producer's transaction here."""
+        ...
+
+    def transactional(self, batch: Batch) -> TransactionalBatch | None:
+        """The producer of a batch, if it is of a transaction."""
         ...
 
     def keyed_records(
         self, start: int, records: Records
-    ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """A coordinator's records that `slice` read from `start` on, with their offsets; and the
-        next offset.
+    ) -> tuple[Sequence[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]], int]:
+        """A coordinator's records that `slice` read from `start` on, and the ends of transactions,
+        with their offsets; and the next offset.
 
         Records of unknown types are left out.
         """

@@ -14,6 +14,7 @@ from refimpl.machines.replica_log import (
     UNDEFINED_EPOCH,
     Appended,
     EpochEnd,
+    Guard,
     Origin,
     Record,
 )
@@ -54,6 +55,7 @@ class Log:
         batch: object,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> Appended:
         """Append a value in this epoch; the origin makes no difference here."""
         offset = self.end

@@ -24,6 +24,7 @@ from refimpl.machines.replica_log import (
     Appended,
     Batch,
     EpochEnd,
+    Guard,
     Origin,
     ReplicaLog,
 )
@@ -90,6 +91,7 @@ class Replica:
         acks_all: bool = True,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> Appended:
         """Append a batch of a client or of a coordinator in our epoch.
 
@@ -98,7 +100,7 @@ class Replica:
         self._must_lead()
         if acks_all and len(self.isr) < self.min_isr:
             raise errors.NotEnoughReplicas(self.isr, self.min_isr)
-        return self.log.append(self.epoch, batch, origin, transaction_version)
+        return self.log.append(self.epoch, batch, origin, transaction_version, guard)
 
     def advance_high_watermark(self) -> int:
         """Move the high watermark to the least log end offset in the maximal ISR, and return it.

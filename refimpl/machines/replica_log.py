@@ -29,6 +29,13 @@ class Origin(Enum):
     REPLICATION = "replication"
 
 
+class Guard:
+    """One verification of a producer's transaction by its coordinator; equal to no other (KIP-890).
+
+    A log takes the first write of a transaction only with the guard that it made for it.
+    """
+
+
 @frozen(slots=True)
 class Record:
     """A record as replication sees it.
@@ -96,13 +103,14 @@ class ReplicaLog(Protocol):
         batch: Batch,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> Appended:
         """Append a batch of a client or of a coordinator, as the leader of this epoch.
 
         A batch that the log has already, from the same producer, changes nothing. A batch with a
         gap before it, or of a producer epoch that has passed, is refused (KIP-98). Only a
         coordinator appends control records. The transaction version of a marker decides whether its
-        epoch must be a new one (KIP-1228).
+        epoch must be a new one (KIP-1228). The first write of a transaction needs its guard.
         """
         ...
 

@@ -23,6 +23,7 @@ from refimpl.storage.log.partition_log import PartitionLog
 from tests.kafka.clients import CODECS, Message, commit_offsets, create_topics, read_all, send
 from tests.kafka.compare import assert_same
 from tests.kafka.generator import NOW, Writer
+from tests.refimpl.storage.verified import append_verified
 
 DIRECTORIES = 150
 SMALL = LogConfig(
@@ -59,7 +60,7 @@ def fill(log: PartitionLog, seed: int, appends: int) -> None:
             base_sequence=sequences[producer] if known else -1,
             transactional=producer >= 100,
         )
-        log.append_as_leader(data, 0, NOW + number)
+        append_verified(log, data, 0, NOW + number)
         sequences[producer] += len(records)
         open_transactions |= {producer} if producer >= 100 else set()
         if open_transactions and dice.random() < 0.4:

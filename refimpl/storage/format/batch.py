@@ -38,7 +38,7 @@ T = TypeVar("T")
 _key: Callable[[Any], bytes | None] = attrgetter("key")
 
 _CODEC = 0x07
-_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+_LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 _SEQUENCES = 1 << 31
 
 
@@ -104,12 +104,12 @@ class BatchHeader(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         """True if a later marker commits or aborts these records."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
         """True if the only record is for brokers, not for consumers."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
@@ -211,7 +211,7 @@ def converted(data: Buffer, position: int, header: BatchHeader, codec: Codec) ->
 
 def emptied(header: BatchHeader) -> bytes:
     """The batch without its records, for the offsets and sequences in its header."""
-    flags = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+    flags = header.attributes & (_LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     fields = header._replace(
         length=HEADER_SIZE - LOG_OVERHEAD,
         magic=MAGIC,
@@ -253,8 +253,8 @@ def encode_batch(
     attributes = (
         codec
         | (append_time_ms is not None) * _LOG_APPEND_TIME
-        | transactional * _TRANSACTIONAL
-        | control * _CONTROL
+        | transactional * TRANSACTIONAL
+        | control * CONTROL
         | (delete_horizon_ms is not None) * _DELETE_HORIZON
     )
     payload = compress(codec, body)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from attrs import define, field
 
 from refimpl.errors import AboveHighWatermark, OutsideLog, RecordListTooLarge
-from refimpl.machines.replica_log import Origin
+from refimpl.machines.replica_log import Guard, Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer, Disk
 from refimpl.storage.format.batch import (
@@ -92,12 +92,14 @@ class PartitionLog:
         now_ms: int,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> Appended:
         """Assign offsets to a producer's batches, and write them.
 
         The record bytes go to disk as they came, unless the topic has a `compression.type` of its
         own. Refused or repeated batches change nothing. `transaction_version` decides whether a
-        marker's epoch must be a new one (KIP-1228).
+        marker's epoch must be a new one (KIP-1228). The first write of a transaction needs the
+        guard under which it was verified (KIP-890).
         """
         config = self.config
         if len(data) > config.segment_bytes:
@@ -125,7 +127,7 @@ class PartitionLog:
             if header.producer_id != NO_PRODUCER:
                 staged = staged or Staged()
                 batch = view[position : position + header.size]
-                self._stage(staged, header, batch, origin, transaction_version)
+                self._stage(staged, header, batch, origin, transaction_version, guard)
             parts += (head, view[position + len(head) : position + header.size])
             batches.append(header)
             offset = header.next_offset
@@ -326,7 +328,7 @@ class PartitionLog:
         local.append(batches, parts)
         end = local.end_offset
         if staged is not None and staged.producers:
-            for aborted in self.producers.commit(staged, end):
+            for aborted in self.producers.commit(staged, end, now_ms):
                 local.active.txn_index.append(aborted)
         self.producers.end_offset = end
         if end - local.recovery_point >= local.config.flush_messages:
@@ -340,8 +342,9 @@ class PartitionLog:
         batch: memoryview,
         origin: Origin,
         transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> None:
         marker = read_marker(batch) if header.is_control else None
         self.producers.stage(
-            staged, header, header.base_offset, marker, origin, transaction_version
+            staged, header, header.base_offset, marker, origin, transaction_version, guard
         )

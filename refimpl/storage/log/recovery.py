@@ -126,7 +126,6 @@ class Recovery:
         state = nearest_snapshot(
             local, self.log.snapshots, segments[first].base_offset, self.log.log_start_offset
         )
-        state.expire(self.now_ms, self.log.config.producer_id_expiration_ms)
         for segment in segments[local.number_of(state.end_offset) : first]:
             replay_segment(state, segment, segments[first].base_offset)
         cut: int | None = None
@@ -141,6 +140,7 @@ class Recovery:
             cut = self._read(segments[number], state)
             if cut is not None:
                 break
+        state.expire(self.now_ms, self.log.config.producer_id_expiration_ms)
         state.end_offset = self.end_offset
         local.recovered_to(self.end_offset)
         self._drop_after(number)

@@ -16,11 +16,11 @@ from refimpl.storage.log.segment import SNAPSHOT, Segment, file_name
 
 
 def replayed(log: LocalLog, snapshots: Iterable[int], log_start: int, now_ms: int) -> ProducerState:
-    """The producer state at the log's end, without producers that have expired."""
+    """The producer state at the log's end; the time until each producer expires begins now."""
     state = nearest_snapshot(log, snapshots, log.end_offset, log_start)
-    state.expire(now_ms, log.config.producer_id_expiration_ms)
     for segment in log.segments[log.number_of(state.end_offset) :]:
         replay_segment(state, segment, log.end_offset)
+    state.expire(now_ms, log.config.producer_id_expiration_ms)
     return state
 
 

@@ -12,6 +12,7 @@ from refimpl.machines.replica_log import (
     UNDEFINED_EPOCH,
     Appended,
     EpochEnd,
+    Guard,
     Origin,
     Record,
 )
@@ -23,14 +24,17 @@ from refimpl.records.coordinators import (
     read_record,
     write_record,
 )
+from refimpl.records.transactional import InTransaction, TransactionEnd
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer
-from refimpl.storage.format.batch import BatchHeader, decode_records, encode_batch
+from refimpl.storage.format.batch import BatchHeader, batches, decode_records, encode_batch
+from refimpl.storage.format.control import EndTxnMarker, encode_marker, read_marker
 from refimpl.storage.format.record import Record as KeyedRecord
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.partition_log import PartitionLog
 from refimpl.storage.log.producer_state import ProducerState
 from refimpl.storage.replica.memory_records import MemoryRecords, Opened, as_bytes, whole
+from refimpl.storage.replica.transactional import TransactionalBatch, Writer
 
 _ANY_EPOCH = 2**31 - 1
 
@@ -75,10 +79,13 @@ class PartitionReplicaLog:
         batch: Buffer,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> Appended:
         """Append the batches of a client or of a coordinator as the leader of this epoch."""
         now_ms = self.now_ms()
-        written = self.log.append_as_leader(batch, epoch, now_ms, origin, transaction_version)
+        written = self.log.append_as_leader(
+            batch, epoch, now_ms, origin, transaction_version, guard
+        )
         return named(Appended, written)
 
     def extend(self, records: MemoryRecords | Sequence[Record]) -> None:
@@ -147,23 +154,56 @@ class PartitionReplicaLog:
         """
         return self.log.newest_timestamp()
 
-    def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> bytes:
+    def keyed_batch(
+        self, records: Sequence[CoordinatorRecord], now_ms: int, writer: Writer | None = None
+    ) -> bytes:
         """One batch of keys and values as Kafka's coordinators write them."""
         pairs = map(write_record, records)
+        keyed = [KeyedRecord(at, now_ms, key, value) for at, (key, value) in enumerate(pairs)]
+        if writer is None:
+            return encode_batch(keyed)
+        producer_id, producer_epoch = writer
         return encode_batch(
-            [KeyedRecord(at, now_ms, key, value) for at, (key, value) in enumerate(pairs)]
+            keyed, producer_id=producer_id, producer_epoch=producer_epoch, transactional=True
         )
+
+    def marker_batch(self, writer: Writer, marker: EndTxnMarker, now_ms: int) -> bytes:
+        """The batch that ends a producer's transaction here."""
+        producer_id, epoch = writer
+        return encode_marker(
+            marker, producer_id=producer_id, producer_epoch=epoch, timestamp=now_ms
+        )
+
+    def transactional(self, batch: Buffer) -> TransactionalBatch | None:
+        """The producer of the first batch that is of a transaction, if there is one."""
+        for _, header in batches(batch):
+            if header.is_transactional:
+                claims = header.producer_id, header.producer_epoch, header.base_sequence
+                return TransactionalBatch(*claims)
+        return None
 
     def keyed_records(
         self, start: int, records: MemoryRecords
-    ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """The records of a coordinator, with their offsets; and the next offset."""
-        found: list[tuple[int, CoordinatorRecord]] = []
+    ) -> tuple[Sequence[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]], int]:
+        """The records of a coordinator and the ends of transactions, with their offsets; and the
+        next offset.
+        """
+        found: list[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]] = []
         end = start
         for header, batch in whole(records.data):
             end = header.next_offset
-            if not header.is_control:
-                found += [one for one in self.keyed_in(header, batch) if one[0] >= start]
+            if header.is_control:
+                marker = read_marker(batch)
+                if marker is not None and header.base_offset >= start:
+                    ended = TransactionEnd(header.producer_id, marker.committed)
+                    found.append((header.base_offset, ended))
+                continue
+            keyed = [one for one in self.keyed_in(header, batch) if one[0] >= start]
+            if header.is_transactional:
+                by = header.producer_id
+                found += [(offset, InTransaction(one, by)) for offset, one in keyed]
+            else:
+                found += keyed
         return found, end
 
     def keyed_in(

@@ -9,22 +9,37 @@ from typing import Any, NamedTuple, cast
 from attrs import define, field
 
 from refimpl.machines.log import Log
-from refimpl.machines.replica_log import Appended, Origin, Record
+from refimpl.machines.replica_log import Appended, Guard, Origin, Record
 from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.records.transactional import InTransaction, TransactionEnd
 from refimpl.storage.config import LogConfig
-from refimpl.storage.format.batch import MAGIC, NO_TIMESTAMP, BatchHeader
+from refimpl.storage.format.batch import (
+    CONTROL,
+    MAGIC,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+)
+from refimpl.storage.format.control import EndTxnMarker
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.producer_state import ProducerState, Staged
+from refimpl.storage.replica.transactional import TransactionalBatch, Writer
 
 
 class RecordBatch(NamedTuple):
-    """A producer's batch: the values, and the producer's id, epoch and sequence (KIP-98)."""
+    """A producer's batch: the values, and the producer's id, epoch and sequence (KIP-98).
+
+    A marker is a batch whose one value is its marker.
+    """
 
     values: tuple[object, ...]
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
     timestamp_ms: int = NO_TIMESTAMP
+    transactional: bool = False
+    marker: EndTxnMarker | None = None
 
 
 class BatchedValue(NamedTuple):
@@ -49,6 +64,8 @@ class MemoryLog(Log):
     producers: ProducerState = field(factory=ProducerState)
     deletes: bool = True
     _idempotent: bool = field(default=False, init=False)
+    #: The transactions whose abort marker is in the log, in the order of the markers
+    _aborted: list[AbortedTxn] = field(factory=list[AbortedTxn], init=False)
 
     def __attrs_post_init__(self) -> None:
         """Rebuild the producer state of a log that is not empty."""
@@ -67,6 +84,7 @@ class MemoryLog(Log):
         batch: Any,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> Appended:
         """Append a batch as the leader of this epoch, unless it is there already.
 
@@ -82,7 +100,7 @@ class MemoryLog(Log):
             seen = self.producers.duplicate_of(header) if client else None
             if seen is not None:
                 return Appended(seen.first_offset, seen.last_offset, duplicate=True)
-            self._take(header, origin)
+            self._take(header, origin, sent.marker, transaction_version, guard)
         self._assign(epoch, first)
         self.records += [Record(epoch, BatchedValue(sent, at)) for at in range(len(sent.values))]
         self.end = last + 1
@@ -130,12 +148,21 @@ class MemoryLog(Log):
         return max(end - start, 0)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """The high watermark, because there are no transactions in memory."""
-        return high_watermark
+        """The offset below which every transaction is decided, at this high watermark."""
+        producers = self.producers
+        if not (producers.ongoing or producers.unreplicated):
+            return high_watermark
+        producers.advance_high_watermark(high_watermark)
+        unstable = producers.first_unstable_offset()
+        if unstable is None:
+            return high_watermark
+        return min(max(unstable, self.start), high_watermark)
 
     def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
-        """Nothing, because there are no transactions in memory."""
-        return ()
+        """The aborted transactions that a read_committed reader must leave out of this range."""
+        return [
+            one for one in self._aborted if one.last_offset >= start and one.first_offset < up_to
+        ]
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Offset and timestamp of the first record with this timestamp or a later one (KIP-79)."""
@@ -163,20 +190,42 @@ class MemoryLog(Log):
 
     # Coordinators
 
-    def keyed_batch(self, records: Sequence[CoordinatorRecord], now_ms: int) -> RecordBatch:
+    def keyed_batch(
+        self, records: Sequence[CoordinatorRecord], now_ms: int, writer: Writer | None = None
+    ) -> RecordBatch:
         """One batch of a coordinator's records; in memory each record itself is the value."""
-        return RecordBatch(tuple(records), timestamp_ms=now_ms)
+        batch = RecordBatch(tuple(records), timestamp_ms=now_ms)
+        if writer is None:
+            return batch
+        producer_id, producer_epoch = writer
+        return batch._replace(
+            producer_id=producer_id, producer_epoch=producer_epoch, transactional=True
+        )
+
+    def marker_batch(self, writer: Writer, marker: EndTxnMarker, now_ms: int) -> RecordBatch:
+        """The batch that ends a producer's transaction here."""
+        return RecordBatch((marker,), *writer, NO_SEQUENCE, now_ms, True, marker)
+
+    def transactional(self, batch: RecordBatch) -> TransactionalBatch | None:
+        """The producer of a batch, if it is of a transaction."""
+        return TransactionalBatch(*batch[1:4]) if batch.transactional else None
 
     def keyed_records(
         self, start: int, records: Sequence[Record]
-    ) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
-        """The records of a coordinator, with their offsets; and the next offset."""
-        found: list[tuple[int, CoordinatorRecord]] = []
+    ) -> tuple[Sequence[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]], int]:
+        """The records of a coordinator and the ends of transactions, with their offsets; and the
+        next offset.
+        """
+        found: list[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]] = []
         for offset, record in enumerate(records, start):
             value = record.value
             payload = value.payload if isinstance(value, BatchedValue) else value
-            if isinstance(payload, CoordinatorRecord):
-                found.append((offset, payload))
+            batch = value.batch if isinstance(value, BatchedValue) else RecordBatch(())
+            if isinstance(payload, EndTxnMarker):
+                found.append((offset, TransactionEnd(batch.producer_id, payload.committed)))
+            elif isinstance(payload, CoordinatorRecord):
+                one = InTransaction(payload, batch.producer_id) if batch.transactional else payload
+                found.append((offset, one))
         return found, start + len(records)
 
     # Truncation
@@ -205,19 +254,29 @@ class MemoryLog(Log):
         """Rebuild the producer state from the log."""
         if not self._idempotent and not self.records:
             return
-        self.producers, self._idempotent = ProducerState(), False
+        self.producers, self._idempotent, self._aborted = ProducerState(), False, []
         self._replay_from(0)
 
     def _replay_from(self, at: int) -> None:
         for offset, record in enumerate(self.records[at:], self.start + at):
             value = record.value
             if isinstance(value, BatchedValue) and not value.place and value.batch.producer_id >= 0:
-                self._take(_header(value.batch, offset), Origin.REPLICATION)
+                header = _header(value.batch, offset)
+                self._take(header, Origin.REPLICATION, value.batch.marker)
 
-    def _take(self, header: BatchHeader, origin: Origin) -> None:
+    def _take(
+        self,
+        header: BatchHeader,
+        origin: Origin,
+        marker: EndTxnMarker | None = None,
+        transaction_version: int = 0,
+        guard: Guard | None = None,
+    ) -> None:
         staged = Staged()
-        self.producers.stage(staged, header, header.base_offset, None, origin)
-        self.producers.commit(staged, header.next_offset)
+        self.producers.stage(
+            staged, header, header.base_offset, marker, origin, transaction_version, guard
+        )
+        self._aborted += self.producers.commit(staged, header.next_offset)
         self._idempotent = True
 
 
@@ -227,9 +286,10 @@ def _place(record: Record) -> int:
 
 
 def _header(batch: RecordBatch, offset: int) -> BatchHeader:
-    values, producer_id, producer_epoch, base_sequence, timestamp = batch
+    values, producer_id, producer_epoch, base_sequence, timestamp, transactional, marker = batch
     count = len(values)
+    attributes = transactional * TRANSACTIONAL | (marker is not None) * CONTROL
     return BatchHeader(
-        *(offset, 0, -1, MAGIC, 0, 0, count - 1, timestamp, timestamp),
+        *(offset, 0, -1, MAGIC, 0, attributes, count - 1, timestamp, timestamp),
         *(producer_id, producer_epoch, base_sequence, count),
     )

@@ -25,7 +25,7 @@ from refimpl.messages.controller import (
 )
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Disk, MemoryDisk
-from refimpl.storage.format.batch import Record, encode_batch
+from refimpl.storage.format.batch import Record, batches, encode_batch
 
 ORDERS = m.TopicPartition("orders", 0)
 TOPIC_ID = b"orders".ljust(16, b"-")
@@ -132,6 +132,13 @@ class Cluster:
     def produce(self, *batches: bytes, acks: int = 1, timeout_ms: int = 100) -> list[Any]:
         body = m.ProduceRequest(acks, timeout_ms, [(ORDERS, b"".join(batches))])
         return self.ask(body)
+
+    def begin(self, batch: bytes) -> None:
+        """A transaction begins, as if its coordinator had verified it."""
+        _, header = next(batches(batch))
+        who = header.producer_id, header.producer_epoch, header.base_sequence
+        guard = self.partition.log.producers.guard_of(*who, self.now, next_epochs=False)
+        self.partition.replica.write(batch, acks_all=False, guard=guard)
 
     def follow(self, follower: int, end: int, epoch: int = 1, **of: Any) -> list[Any]:
         """A follower fetches from its end."""

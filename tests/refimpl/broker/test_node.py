@@ -204,7 +204,7 @@ def test_a_fetch_that_waited_in_vain_is_answered_with_what_there_is() -> None:
 def test_who_reads_committed_records_waits_for_the_end_of_a_transaction() -> None:
     cluster = committed(1)
     open_txn = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
-    cluster.produce(batch_of(b"a", base_sequence=0, **open_txn))
+    cluster.begin(batch_of(b"a", base_sequence=0, **open_txn))
     cluster.catch_up()
     assert read(cluster, 2) == [2]
     assert read(cluster, 2, isolation_level=m.READ_COMMITTED) == []

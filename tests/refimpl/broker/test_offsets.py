@@ -59,7 +59,7 @@ def test_who_reads_committed_records_finds_what_is_decided() -> None:
     cluster = leading()
     cluster.produce(batch_of(b"a", at_ms=10))
     open_txn = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
-    cluster.produce(batch_of(b"b", at_ms=20, **open_txn))
+    cluster.begin(batch_of(b"b", at_ms=20, **open_txn))
     cluster.catch_up()
     cluster.catch_up()
     committed = {"isolation_level": m.READ_COMMITTED}

@@ -101,7 +101,7 @@ def test_producers_are_described_by_their_leader() -> None:
     cluster.produce(
         batch_of(b"a", b"b", at_ms=70, producer_id=5, producer_epoch=3, base_sequence=4)
     )
-    cluster.produce(batch_of(b"c", at_ms=80, producer_id=6, **open_txn))
+    cluster.begin(batch_of(b"c", at_ms=80, producer_id=6, **open_txn))
     elsewhere = m.TopicPartition("elsewhere", 0)
     (answer,) = cluster.ask(m.DescribeProducersRequest((ORDERS, elsewhere)))
     here, missing = answer.partitions

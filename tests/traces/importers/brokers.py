@@ -14,6 +14,7 @@ from refimpl.storage.format.compression import Codec
 from refimpl.storage.format.control import EndTxnMarker, encode_marker
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
+from tests.refimpl.storage.verified import append_verified
 
 NOW_MS, ORDERS = 1_790_000_000_000, ("orders", 0)
 TOPIC_ID = bytes(range(16))
@@ -98,7 +99,7 @@ class Brokers:
 
     def _append(self, batch: bytes, origin: Origin) -> int:
         log = self.log(self.leader)
-        return log.append_as_leader(batch, self.epoch, NOW_MS, origin).first_offset
+        return append_verified(log, batch, self.epoch, NOW_MS, origin).first_offset
 
     def replicate(self, *followers: int) -> None:
         """These followers, or all, fetch up to the leader's end; what all have is committed."""

@@ -14,6 +14,7 @@ from refimpl.storage.format.compression import Codec
 from refimpl.storage.format.control import EndTxnMarker, encode_marker, read_marker
 from refimpl.storage.log.partition_log import PartitionLog
 from refimpl.storage.log.recovery import open_log
+from tests.refimpl.storage.verified import append_verified
 
 PARTITION: Partition = ("orders", 0)
 FOLDER = "orders-0"
@@ -81,7 +82,7 @@ class Compacted:
         if any(record.key is None for record in records):
             before = evolve(self.config, cleanup_policy=frozenset({"delete"}))
             self.log.local.configure(before)
-        self.log.append_as_leader(data, 0, self.now_ms)
+        append_verified(self.log, data, 0, self.now_ms)
         self.log.local.configure(self.config)
         self.log.advance_high_watermark(self.log.end_offset)
         if producer >= 0:

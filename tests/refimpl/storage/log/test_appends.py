@@ -40,6 +40,7 @@ from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
 from refimpl.storage.log.validation import MOST_NAMED
 from tests.refimpl.storage.format.bombs import BOMBS, bomb_batch
+from tests.refimpl.storage.verified import append_verified
 
 NOW_MS = 1_000_000
 CONFIG = LogConfig(max_message_bytes=500, segment_bytes=2_000)
@@ -187,8 +188,8 @@ def test_a_new_producer_epoch_begins_at_zero_and_fences_the_old(log: PartitionLo
 
 def test_the_last_stable_offset_waits_for_the_oldest_open_transaction(log: PartitionLog) -> None:
     log.append_as_leader(batch(), 0, NOW_MS)
-    log.append_as_leader(transactional(0), 0, NOW_MS)
-    log.append_as_leader(transactional(0, producer=8), 0, NOW_MS)
+    append_verified(log, transactional(0), 0, NOW_MS)
+    append_verified(log, transactional(0, producer=8), 0, NOW_MS)
     log.advance_high_watermark(3)
     assert log.last_stable_offset == 1
     assert end(log, 7, committed=True) == 3
@@ -205,8 +206,8 @@ def test_the_last_stable_offset_waits_for_the_oldest_open_transaction(log: Parti
 def test_transactions_that_came_in_one_piece_are_told_apart() -> None:
     """As a follower gets them: begun and ended within one fetch."""
     leader, follower = new_log(), new_log()
-    leader.append_as_leader(transactional(0), 0, NOW_MS)
-    leader.append_as_leader(transactional(0, producer=8), 0, NOW_MS)
+    append_verified(leader, transactional(0), 0, NOW_MS)
+    append_verified(leader, transactional(0, producer=8), 0, NOW_MS)
     end(leader, 7, committed=False)
     end(leader, 8, committed=False)
     follower.append_as_follower(leader.read(0, 10_000), 0, NOW_MS)
@@ -215,22 +216,22 @@ def test_transactions_that_came_in_one_piece_are_told_apart() -> None:
 
 
 def test_a_transaction_is_not_mixed_with_other_records(log: PartitionLog) -> None:
-    log.append_as_leader(transactional(0), 0, NOW_MS)
+    append_verified(log, transactional(0), 0, NOW_MS)
     with pytest.raises(InvalidTxnState, match="transaction open since 0"):
         log.append_as_leader(idempotent(1), 0, NOW_MS)
 
 
 def test_a_replaced_coordinator_ends_nothing(log: PartitionLog) -> None:
-    log.append_as_leader(transactional(0), 0, NOW_MS)
+    append_verified(log, transactional(0), 0, NOW_MS)
     end(log, 7, committed=True, coordinator=5)
-    log.append_as_leader(transactional(1), 0, NOW_MS)
+    append_verified(log, transactional(1), 0, NOW_MS)
     with pytest.raises(TransactionCoordinatorFenced):
         end(log, 7, committed=True, coordinator=4)
 
 
 def test_silent_producers_are_forgotten_but_not_with_a_transaction_open(log: PartitionLog) -> None:
     log.append_as_leader(idempotent(0), 0, NOW_MS)
-    log.append_as_leader(transactional(0, producer=8), 0, NOW_MS)
+    append_verified(log, transactional(0, producer=8), 0, NOW_MS)
     log.producers.expire(NOW_MS + 100, after_ms=100)
     assert set(log.producers.producers) == {8}
     log.append_as_leader(idempotent(41), 0, NOW_MS)  # nothing contradicts it (KIP-360)
@@ -243,7 +244,7 @@ def test_producers_are_remembered_over_a_start(clean: bool) -> None:
     log = directory.create(("orders", 0), bytes(16), NOW_MS)
     for sequence in range(40):
         log.append_as_leader(idempotent(sequence), 0, NOW_MS)
-    log.append_as_leader(transactional(0, producer=8), 0, NOW_MS)
+    append_verified(log, transactional(0, producer=8), 0, NOW_MS)
     assert len(log.local.segments) > 1
     if clean:
         directory.close()
@@ -435,7 +436,7 @@ def marked(log: PartitionLog, epoch: int, version: int) -> None:
 
 def test_a_marker_of_the_epoch_of_its_transaction_comes_late(log: PartitionLog) -> None:
     """KIP-1228: where each transaction has its own epoch, its marker carries the next one."""
-    log.append_as_leader(transactional(0), 0, NOW_MS)
+    append_verified(log, transactional(0), 0, NOW_MS)
     with pytest.raises(InvalidProducerEpoch, match="a marker of the same epoch cannot end"):
         marked(log, 0, 2)
     assert log.last_stable_offset == 0
@@ -447,6 +448,6 @@ def test_a_marker_of_the_epoch_of_its_transaction_comes_late(log: PartitionLog) 
 
 
 def test_a_marker_of_an_older_protocol_has_the_epoch_of_its_transaction(log: PartitionLog) -> None:
-    log.append_as_leader(transactional(0), 0, NOW_MS)
+    append_verified(log, transactional(0), 0, NOW_MS)
     marked(log, 0, 1)
     assert log.last_stable_offset == 2

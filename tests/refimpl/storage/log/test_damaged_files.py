@@ -19,6 +19,7 @@ from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
 from refimpl.storage.log.recovery import Recovery
 from refimpl.storage.log.segment import Segment
+from tests.refimpl.storage.verified import append_verified
 
 NOW_MS = 1_000_000
 CONFIG = LogConfig(
@@ -42,7 +43,7 @@ def transactional_log() -> MemoryDisk:
                 base_sequence=2 * number,
                 transactional=True,
             )
-            log.append_as_leader(data, 0, NOW_MS)
+            append_verified(log, data, 0, NOW_MS)
         for producer in (2, 1):
             marker = encode_marker(
                 EndTxnMarker((number + producer) % 2 == 0, 0),
@@ -204,12 +205,21 @@ def test_a_gap_is_no_damage_below_the_recovery_point() -> None:
     assert opened(disk).end_offset == 16
 
 
-def test_who_was_silent_for_too_long_is_forgotten_at_the_start() -> None:
-    """As in Kafka, a snapshot's producers are held against `producer.id.expiration.ms`."""
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_time_until_a_producer_is_forgotten_begins_with_the_start(clean: bool) -> None:
+    """Kafka holds a snapshot's producers against the timestamps of their records, which may be
+    older than the batch that is sent again now.
+    """
     disk = transactional_log()
-    later = NOW_MS + CONFIG.producer_id_expiration_ms
-    assert set(LogDir.open(copied(disk), NOW_MS, CONFIG).log(ORDERS).producers.producers) == {1, 2}
-    assert not LogDir.open(disk, later + 200, CONFIG).log(ORDERS).producers.producers
+    if not clean:
+        del disk.files[".kafka_cleanshutdown"]
+    start = NOW_MS + 10 * CONFIG.producer_id_expiration_ms
+    log = LogDir.open(disk, start, CONFIG).log(ORDERS)
+    assert set(log.producers.producers) == {1, 2}
+    log.producers.expire(start + CONFIG.producer_id_expiration_ms - 1, 86_400_000)
+    assert set(log.producers.producers) == {1, 2}
+    log.producers.expire(start + CONFIG.producer_id_expiration_ms, 86_400_000)
+    assert not log.producers.producers
 
 
 # Bugs that these tests must find, each put back on purpose.

@@ -96,7 +96,7 @@ def test_the_unit_is_the_record() -> None:
     log = filled(1)
     assert (log.size, log.size_of(log.slice(2, 3)), log.size_between(2, 5)) == (5, 3, 3)
     assert log.size_between(5, 2) == 0
-    assert (log.last_stable_offset(4), log.aborted_transactions(0, 6)) == (4, ())
+    assert (log.last_stable_offset(4), log.aborted_transactions(0, 6)) == (4, [])
 
 
 def test_whether_records_may_be_deleted_is_the_topics_to_say() -> None:

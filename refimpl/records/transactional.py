@@ -1,0 +1,19 @@
+"""A coordinator's records within a transaction, and the transaction's end (KIP-447)."""
+
+from typing import NamedTuple
+
+from refimpl.records.coordinators import CoordinatorRecord
+
+
+class InTransaction(NamedTuple):
+    """A record that counts once this producer's transaction is committed."""
+
+    record: CoordinatorRecord
+    producer_id: int
+
+
+class TransactionEnd(NamedTuple):
+    """The marker that ends a producer's transaction."""
+
+    producer_id: int
+    committed: bool

@@ -1,0 +1,24 @@
+"""Appends of transactions that their coordinator has verified, as a leader makes them."""
+
+from refimpl.machines.replica_log import Guard, Origin
+from refimpl.storage.format.batch import batches
+from refimpl.storage.log.partition_log import Appended, PartitionLog
+
+
+def guard_for(
+    log: PartitionLog, data: bytes, now_ms: int, *, next_epochs: bool = False
+) -> Guard | None:
+    """The guard of the first batch of a transaction; None if there is none, or if it goes on."""
+    _, header = next(batches(data))
+    if not header.is_transactional or header.is_control:
+        return None
+    who = header.producer_id, header.producer_epoch, header.base_sequence
+    return log.producers.guard_of(*who, now_ms, next_epochs=next_epochs)
+
+
+def append_verified(
+    log: PartitionLog, data: bytes, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+) -> Appended:
+    """Append a batch; a transaction that it begins is verified."""
+    guard = guard_for(log, data, now_ms)
+    return log.append_as_leader(data, epoch, now_ms, origin, guard=guard)
