@@ -24,15 +24,13 @@ class InitTransactionalIdRequest(NamedTuple):
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
-    enable_2pc: bool = False
-    keep_prepared: bool = False
 
 
 class AddPartitionsToTxnRequest(NamedTuple):
     """Add partitions to a transaction; with `verify_only` ask if they are in it (KIP-890).
 
-    Producers send it in version 1 of transactions, the leaders of partitions in version 2, or to
-    verify the first write of a transaction.
+    Producers send it before `transaction.version` 2. Leaders of partitions send it to verify the
+    first write of a transaction, and since version 2 to add their partition.
     """
 
     transactional_id: str
@@ -40,6 +38,7 @@ class AddPartitionsToTxnRequest(NamedTuple):
     producer_epoch: int
     partitions: Sequence[TopicPartition]
     verify_only: bool = False
+    transaction_version: int = 2
 
 
 class AddPartitionsToTxnResponse(NamedTuple):
