@@ -15,7 +15,14 @@ from properties.conformance.binding import Binding, Bound, Environment, OtherAct
 from properties.modules.descriptor import Module
 from properties.tla import Value
 from refimpl.coordinator.errors import CoordinatorLoadInProgress
-from refimpl.coordinator.operation import Answer, Handler, Outcome, Output, Token
+from refimpl.coordinator.operation import (
+    Answer,
+    Handler,
+    Outcome,
+    Output,
+    Token,
+    TransactionalWrite,
+)
 from refimpl.coordinator.runtime import APPEND, LOAD, Deferred, State
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
@@ -73,7 +80,12 @@ class ListedLog:
     def end(self) -> int:
         return len(self.records)
 
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+    def append(
+        self,
+        now: int,
+        records: Sequence[CoordinatorRecord],
+        transaction: TransactionalWrite | None = None,
+    ) -> int:
         if self.refuses:
             raise AppendRefused
         for one in records:

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction
 from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
-from refimpl.coordinator.operation import Answer, TimerKey
+from refimpl.coordinator.operation import Answer, TimerKey, TransactionalWrite
 from refimpl.errors import Refusal
 from refimpl.groups.classic_records import record_of
 from refimpl.groups.config import GroupConfig
@@ -68,7 +68,12 @@ class CommittedLog:
     def high_watermark(self) -> int:
         return len(self.records)
 
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+    def append(
+        self,
+        now: int,
+        records: Sequence[CoordinatorRecord],
+        transaction: TransactionalWrite | None = None,
+    ) -> int:
         self.records += records
         return len(self.records) - 1
 

@@ -10,7 +10,9 @@ from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
 from refimpl.controller.client_quotas import PRODUCE
 from refimpl.messages.broker import ProducedPartition, ProduceRequest, TopicPartition
 from refimpl.messages.cluster import INTERNAL_TOPICS
+from refimpl.messages.transactions import ADD_PARTITION, DEFAULT_ERROR, GENERIC_ERROR
 from refimpl.named import named
+from refimpl.storage.format.batch import FLAGS_AT, TRANSACTIONAL
 from refimpl.wire import produce as wire
 from refimpl.wire.framing import Buffer
 
@@ -19,12 +21,24 @@ read = wire.read_produce
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write what coordinators write, as in Kafka."""
 
+UNNAMED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+"""The error of records of a transaction whose request does not name its id."""
+
 NONE = 0
 """`acks` of who wants no answer."""
 
 
+ABORTABLE, ADDS_PARTITION = 11, 12
+"""The first versions with TRANSACTION_ABORTABLE, and of clients that leave it to leaders to add
+their partitions to a transaction (KIP-890)."""
+
+
 def handle(call: Call) -> Handling:
-    """Have each batch appended."""
+    """Have each batch appended.
+
+    Records of a transaction without its id are refused, as by a broker that does not know who may
+    write in it.
+    """
     broker, request = call.broker, call.request
     names = broker.node.metadata.topic_names
     # Of a partition that is named twice the last batch counts, as in Kafka's broker.
@@ -46,11 +60,16 @@ def handle(call: Call) -> Handling:
             why = f"Cannot append to internal topic {name}"
             error = "INVALID_TOPIC_EXCEPTION"
             refused[partition] = ProducedPartition(partition, error, message=why)
+        elif request.transactional_id is None and _is_transactional(records):
+            refused[partition] = ProducedPartition(partition, UNNAMED)
         else:
             known[partition] = records
     quotas = broker.node.client_quotas
     call.throttle_ms = quotas.throttle_ms(PRODUCE, call.client_id, call.size, broker.now())
-    body = ProduceRequest(request.acks, request.timeout_ms, list(known.items()))
+    body = ProduceRequest(
+        *(request.acks, request.timeout_ms, list(known.items())),
+        *(request.transactional_id, _support(call.version)),
+    )
     if request.acks == NONE:
         broker.tell(body)
         return None
@@ -59,6 +78,17 @@ def handle(call: Call) -> Handling:
         produced = (yield body).partitions
     call.count_request()
     return _answer(call, [*produced, *refused.values()], ids)
+
+
+def _is_transactional(records: memoryview) -> bool:
+    """True if the first batch is of a transaction."""
+    return len(records) > FLAGS_AT and bool(records[FLAGS_AT] & TRANSACTIONAL)
+
+
+def _support(version: int) -> int:
+    if version >= ADDS_PARTITION:
+        return ADD_PARTITION
+    return GENERIC_ERROR if version >= ABORTABLE else DEFAULT_ERROR
 
 
 def _answer(

@@ -61,6 +61,8 @@ APIS: Mapping[int, Api] = {
         Api(21, "DeleteRecords", 0, 2, "delete_records"),
         Api(22, "InitProducerId", 0, 5, "init_producer_id"),
         Api(23, "OffsetForLeaderEpoch", 2, 4, "offset_for_leader_epoch"),
+        Api(27, "WriteTxnMarkers", 1, 2, "write_txn_markers"),
+        Api(28, "TxnOffsetCommit", 0, 5, "txn_offset_commit"),
         Api(29, "DescribeAcls", 1, 3, "describe_acls"),
         Api(30, "CreateAcls", 1, 3, "create_acls"),
         Api(31, "DeleteAcls", 1, 3, "delete_acls"),

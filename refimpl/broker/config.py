@@ -54,6 +54,13 @@ class BrokerConfig:
     # : The number of fetch sessions that are kept
     fetch_session_slots: int = _broker("max.incremental.fetch.session.cache.slots")
 
+    # : The wait before a leader adds its partition again to a transaction whose producer has one
+    # : that ends, and the time after which it does so no more
+    add_partitions_to_txn_retry_backoff_ms: int = _broker("add.partitions.to.txn.retry.backoff.ms")
+    add_partitions_to_txn_retry_backoff_max_ms: int = _broker(
+        "add.partitions.to.txn.retry.backoff.max.ms"
+    )
+
     # : The number of windows of a client's rate, and the length of each
     quota_window_num: int = _broker("quota.window.num")
     quota_window_size_seconds: int = _broker("quota.window.size.seconds")

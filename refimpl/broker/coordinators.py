@@ -17,7 +17,14 @@ from refimpl.coordinator.observations import (
     CoordinatorOperation,
     CoordinatorUnloaded,
 )
-from refimpl.coordinator.operation import Answer, Outcome, Output, Performed, TimerKey
+from refimpl.coordinator.operation import (
+    Answer,
+    Outcome,
+    Output,
+    Performed,
+    TimerKey,
+    TransactionalWrite,
+)
 from refimpl.coordinator.runtime import Coordinator, State
 from refimpl.coordinator.shard import CoordinatorShard
 from refimpl.errors import Refusal
@@ -25,8 +32,12 @@ from refimpl.machines.replica_log import Origin
 from refimpl.messages.broker import Request, TopicPartition
 from refimpl.messages.observations import Written
 from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.records.transactional import Entry
+from refimpl.storage.replica.transactional import Writer
 
 S = TypeVar("S", bound=CoordinatorShard)
+
+NO_TRANSACTION = TransactionalWrite(Writer(-1, -1))
 
 
 @define(eq=False)
@@ -53,22 +64,38 @@ class PartitionLog:
         """The offset below which every record is committed."""
         return self.partition.replica.high_watermark
 
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
-        """Append records as one batch, if this replica leads.
+    def append(
+        self,
+        now: int,
+        records: Sequence[CoordinatorRecord],
+        transaction: TransactionalWrite | None = None,
+    ) -> int:
+        """Append records as one batch, or a transaction's marker, if this replica leads.
 
         As in Kafka, records are written even if the ISR is below min.insync.replicas; they are only
         not committed.
         """
         partition = self.partition
-        batch = partition.log.keyed_batch(records, now)
+        by = transaction or NO_TRANSACTION
+        if transaction is not None and transaction.marker is not None:
+            batch = partition.log.marker_batch(transaction.writer, transaction.marker, now)
+        else:
+            writer = None if transaction is None else transaction.writer
+            batch = partition.log.keyed_batch(records, now, writer)
         try:
-            appended = partition.replica.write(batch, acks_all=False, origin=Origin.COORDINATOR)
+            appended = partition.replica.write(
+                batch,
+                acks_all=False,
+                origin=Origin.COORDINATOR,
+                transaction_version=by.transaction_version,
+                guard=by.guard,
+            )
         except Refusal as refusal:
             self.context.refused(self.owner, refusal)
             raise
         return appended.last_offset
 
-    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, Entry]], int]:
         """Records from an offset on, and the offset of the next read."""
         log = self.partition.log
         return log.keyed_records(offset, log.slice(offset, size))
@@ -89,7 +116,8 @@ class Coordinators(Generic[S]):
     #: Sets a timer of the node that calls `expire`
     arm: Callable[[int], None]
     by_partition: dict[int, Coordinator[S]] = field(factory=dict[int, Coordinator[S]])
-    _requests: dict[int, Request] = field(factory=dict[int, Request])
+    #: What to do with the answer, by token
+    _requests: dict[int, Callable[[Any], None]] = field(factory=dict[int, Callable[[Any], None]])
     _tokens: int = 0
     # : The due time of each timer, and all timers in the order in which they were set
     _due: dict[tuple[int, TimerKey], int] = field(factory=dict[tuple[int, TimerKey], int])
@@ -143,11 +171,15 @@ class Coordinators(Generic[S]):
 
     def handle(self, now: int, number: int, request: Request) -> None:
         """Let the coordinator of a partition answer a request; the caller knows that it is here."""
+        self.ask(now, number, request.body, lambda body: self.context.respond(request, body))
+
+    def ask(self, now: int, number: int, body: Any, then: Callable[[Any], None]) -> None:
+        """Let the coordinator of a partition answer a request of this broker."""
         self._tokens += 1
-        self._requests[self._tokens] = request
+        self._requests[self._tokens] = then
         coordinator = self.by_partition[number]
         with _Appending(self, now, number):
-            self._carry_out(now, number, coordinator.handle(now, self._tokens, request.body))
+            self._carry_out(now, number, coordinator.handle(now, self._tokens, body))
 
     def operate(self, now: int, decide: Callable[[S], Outcome]) -> None:
         """Carry out an operation on every shard."""
@@ -189,7 +221,7 @@ class Coordinators(Generic[S]):
     def _carry_out(self, now: int, number: int, outputs: Sequence[Output]) -> None:
         for output in outputs:
             if isinstance(output, Answer):
-                self.context.respond(self._requests.pop(output.token), output.body)
+                self._requests.pop(output.token)(output.body)
             elif isinstance(output, Performed):
                 name = TopicPartition(self.topic, number)
                 self.context.outputs.append(CoordinatorOperation(name, output))

@@ -6,7 +6,7 @@ change of role that makes it pointless.
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from attrs import define, field
 
@@ -36,15 +36,25 @@ class DelayedProduce:
     completed: bool = False
 
 
+class DelayedMarker(Protocol):
+    """A transaction's marker, until it is committed or refused."""
+
+    completed: bool
+
+    def done(self, error: str | None) -> None:
+        """Take the result: an error, or None once it is committed."""
+        ...
+
+
 @define(eq=False)
 class WaitingBatch:
-    """One batch of a delayed produce; it is committed once the high watermark is above its last
-    offset.
+    """One batch of a delayed produce, or a marker; it is committed once the high watermark is above
+    its last offset.
     """
 
     appended: Appended
     batch: Batch
-    produce: DelayedProduce
+    produce: DelayedProduce | DelayedMarker
 
 
 @define(eq=False)

@@ -12,16 +12,32 @@ from refimpl.broker.context import Context
 from refimpl.broker.coordinators import Coordinators, PartitionLog
 from refimpl.broker.forwarding import AutoTopics
 from refimpl.broker.partition import Partition
+from refimpl.broker.verification import Errors, Guards, Verifications
 from refimpl.coordinator.runtime import State
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.registry import NewId, new_coordinator
 from refimpl.groups.shard import GroupCoordinator, GroupShard
 from refimpl.groups.topics import TopicDescription
 from refimpl.messages import group as m
-from refimpl.messages.broker import Request
+from refimpl.messages.broker import Request, TopicPartition
 from refimpl.messages.cluster import GROUP, ClusterMetadata, ConfigResource
+from refimpl.messages.transactions import TxnMarker
 from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
 from refimpl.records.schema import Uuid
+from refimpl.storage.format.batch import NO_SEQUENCE
+from refimpl.storage.replica.transactional import Writer
+
+UNVERIFIED: Mapping[str, str] = {
+    "NETWORK_EXCEPTION": "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
+}
+"""What a client is told instead of errors that TxnOffsetCommit does not have."""
+
+AT_LEADERS: Mapping[str | None, str] = dict.fromkeys(
+    ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"),
+    "NOT_LEADER_OR_FOLLOWER",
+)
+"""What WriteTxnMarkers calls the errors of a group's coordinator."""
 
 
 @define(eq=False)
@@ -75,6 +91,7 @@ class GroupCoordinators:
     appended: Callable[[int, Partition], None]
     #: Sets a timer of the node that lets the coordinators' timers fire
     arm: Callable[[int], None]
+    verifications: Verifications
     coordinators: Coordinators[GroupShard] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -103,10 +120,52 @@ class GroupCoordinators:
             self.context.respond(request, m.refused(body, "INVALID_GROUP_ID"))
             return
         number = self._partition_of(body.group_id)
-        if number in self.coordinators.by_partition:
-            self.coordinators.handle(now, number, request)
-        else:
+        if number not in self.coordinators.by_partition:
             self.context.respond(request, m.refused(body, "NOT_COORDINATOR"))
+        elif isinstance(body, m.TxnOffsetCommitRequest):
+            self._verify(now, number, request, body)
+        else:
+            self.coordinators.handle(now, number, request)
+
+    def _verify(
+        self, now: int, number: int, request: Request, body: m.TxnOffsetCommitRequest
+    ) -> None:
+        """Verify a transaction that begins here, before its offsets are written (KIP-890)."""
+        name = TopicPartition(OFFSETS_TOPIC, number)
+
+        def verified(then: int, guards: Guards, errors: Errors) -> None:
+            error = errors.get(name)
+            if error is None and number not in self.coordinators.by_partition:
+                error = "NOT_COORDINATOR"
+            if error is None:
+                self.coordinators.handle(
+                    then, number, request._replace(body=body._replace(guard=guards.get(name)))
+                )
+            else:
+                self.context.respond(request, m.refused(body, UNVERIFIED.get(error, error)))
+
+        writer, write = Writer(body.producer_id, body.producer_epoch), {name: NO_SEQUENCE}
+        self.verifications.verify(
+            now, body.transactional_id, writer, write, body.transaction_support, verified
+        )
+
+    def end_transaction(
+        self, now: int, number: int, marker: TxnMarker, then: Callable[[str | None], None]
+    ) -> None:
+        """Write a transaction's marker; `then` is called once it is committed and its offsets
+        count.
+        """
+        if number in self.coordinators.by_partition:
+            self.coordinators.ask(
+                now,
+                number,
+                m.EndOffsetsRequest(marker),
+                lambda body: then(AT_LEADERS.get(body.error, body.error)),
+            )
+        elif TopicPartition(OFFSETS_TOPIC, number) in self.context.partitions:
+            then("NOT_LEADER_OR_FOLLOWER")
+        else:
+            then("UNKNOWN_TOPIC_OR_PARTITION")
 
     def list_groups(self, request: Request) -> None:
         """Answer all groups of this broker whose partitions are loaded."""

@@ -23,12 +23,15 @@ from refimpl.broker.leader import Leader
 from refimpl.broker.lifecycle import Lifecycle
 from refimpl.broker.log_manager import CHECKPOINT, LogManager
 from refimpl.broker.logs import LogDirectory
+from refimpl.broker.markers import Markers
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.offsets import Offsets
 from refimpl.broker.partition import Partition
-from refimpl.broker.produce import Produces
+from refimpl.broker.produce import NONE, Produces
 from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
+from refimpl.broker.transactional_produce import TransactionalProduces
+from refimpl.broker.verification import Guards, Verifications
 from refimpl.configs import Configs
 from refimpl.controller.client_quotas import ClientQuotas
 from refimpl.errors import Refusal
@@ -39,6 +42,8 @@ from refimpl.messages import controller as c
 from refimpl.messages import group as g
 from refimpl.messages.controller import BrokerAddress
 from refimpl.messages.observations import BrokerEpochTaken, Ignored, WentOffline
+from refimpl.messages.transaction_coordination import AddPartitionsToTxnResponse
+from refimpl.messages.transactions import WriteTxnMarkersRequest
 from refimpl.named import named
 
 REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE, GROUPS = (
@@ -83,6 +88,9 @@ class Node:
     lifecycle: Lifecycle = field(init=False)
     metadata: Metadata = field(init=False)
     produces: Produces = field(init=False)
+    verifications: Verifications = field(init=False)
+    transactional_produces: TransactionalProduces = field(init=False)
+    markers: Markers = field(init=False)
     fetches: Fetches = field(init=False)
     storage: LogManager = field(init=False)
     deletes: Deletes = field(init=False)
@@ -112,6 +120,10 @@ class Node:
         self.auto_topics = AutoTopics(context, self.metadata, self.auto_topics_config)
         self.producer_ids = ProducerIds(context)
         self.produces, self.fetches = Produces(context), Fetches(context, self.metadata)
+        self.verifications = Verifications(context, self.metadata, self._wait)
+        self.transactional_produces = TransactionalProduces(
+            context, self.verifications, self._append
+        )
         self.storage = LogManager(context, self.logs)
         self.deletes, self.offsets = Deletes(context, self.metadata), Offsets(context)
         self.descriptions = Descriptions(context)
@@ -127,13 +139,17 @@ class Node:
             self.new_id or _Counted(f"{self.id}-{self.incarnation_id}"),
             appended=self.leader.appended,
             arm=lambda at_ms: self._set(at_ms, GROUPS),
+            verifications=self.verifications,
         )
+        self.markers = Markers(context, self.leader, self.groups, self._wait)
         self.replicas = ReplicaManager(
             *(context, self.metadata, self.storage, self.min_isr, self.leader, self.fetchers),
             *(self.produces, self.fetches, self.deletes, self.groups, self.configs),
         )
         self._handlers = {
             m.ProduceRequest: self._produce,
+            WriteTxnMarkersRequest: self.markers.write,
+            AddPartitionsToTxnResponse: self.verifications.answered,
             m.FetchRequest: self._fetch,
             m.FetchResponse: self._fetched,
             m.MetadataRequest: lambda now, request: self._describe(request),
@@ -193,6 +209,7 @@ class Node:
     def disconnected(self, broker: int) -> None:
         """Give up the requests to another broker whose connection is lost."""
         self.fetchers.disconnected(broker)
+        self.verifications.disconnected(broker)
 
     def close(self) -> None:
         """Close the storage after `Stopped`: flush, write the checkpoint, and leave the mark."""
@@ -297,7 +314,19 @@ class Node:
     # Requests
 
     def _produce(self, now: int, request: m.Request) -> None:
-        grown, delayed = self.produces.produce(request)
+        if request.body.transactional_id is None:
+            self._append(now, request)
+        else:
+            self.transactional_produces.produce(now, request)
+
+    def _append(
+        self,
+        now: int,
+        request: m.Request,
+        guards: Guards = NONE,
+        refused: Mapping[m.TopicPartition, m.ProducedPartition] = NONE,
+    ) -> None:
+        grown, delayed = self.produces.produce(request, guards, refused)
         for partition in grown:
             self.leader.appended(now, partition)
         if not delayed.completed:

@@ -1,6 +1,8 @@
 """Produce: append batches, and answer as acks asks."""
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import define
 
@@ -9,7 +11,7 @@ from refimpl.broker.delayed import ANSWERED, DelayedProduce, WaitingBatch
 from refimpl.broker.errors import InvalidRequiredAcks, NotLeader
 from refimpl.broker.partition import Partition
 from refimpl.errors import InvalidRecords, Refusal
-from refimpl.machines.replica_log import Appended, Batch
+from refimpl.machines.replica_log import Appended, Batch, Guard
 from refimpl.messages.broker import (
     ProducedPartition,
     ProduceRequest,
@@ -21,6 +23,7 @@ from refimpl.messages.observations import Acknowledged, Ignored, Refused, Writte
 from refimpl.named import named
 
 ALL = -1
+NONE: Mapping[TopicPartition, Any] = {}
 
 
 @define(eq=False)
@@ -29,15 +32,28 @@ class Produces:
 
     context: Context
 
-    def produce(self, request: Request) -> tuple[list[Partition], DelayedProduce]:
-        """Append each batch; return the partitions that grew, and the delayed request."""
+    def produce(
+        self,
+        request: Request,
+        guards: Mapping[TopicPartition, Guard] = NONE,
+        refused: Mapping[TopicPartition, ProducedPartition] = NONE,
+    ) -> tuple[list[Partition], DelayedProduce]:
+        """Append each batch; return the partitions that grew, and the delayed request.
+
+        Guards are those of transactions that were verified; what could not be is refused already.
+        """
         body: ProduceRequest = request.body
         delayed = DelayedProduce(request, len(body.batches), {})
         grown: list[Partition] = []
         for name, batch in body.batches:
+            if name in refused:
+                result = refused[name]
+                self.context.outputs.append(Refused("Produce", result.error or ""))
+                self._result(delayed, result)
+                continue
             try:
                 partition = self.context.partition(name)
-                appended = self._append(partition, batch, body.acks)
+                appended = self._append(partition, batch, body.acks, guards.get(name))
             except Refusal as refusal:
                 self.context.refused("Produce", refusal)
                 records = refusal.records if isinstance(refusal, InvalidRecords) else ()
@@ -52,11 +68,13 @@ class Produces:
                 self._done(delayed, partition, batch, appended)
         return grown, delayed
 
-    def _append(self, partition: Partition, batch: Batch, acks: int) -> Appended:
+    def _append(
+        self, partition: Partition, batch: Batch, acks: int, guard: Guard | None
+    ) -> Appended:
         replica = partition.replica
         if acks not in (ALL, 0, 1):
             raise InvalidRequiredAcks(acks)
-        appended = replica.write(batch, acks_all=acks == ALL)
+        appended = replica.write(batch, acks_all=acks == ALL, guard=guard)
         first, last, _, duplicate = appended
         self.context.outputs.append(
             Ignored("duplicates recognised")
@@ -76,17 +94,26 @@ class Produces:
         queue, high_watermark = partition.waiting_batches, partition.replica.high_watermark
         while queue and queue[0].appended.last_offset < high_watermark:
             waiting = queue.popleft()
-            if not waiting.produce.completed:
-                self._done(waiting.produce, partition, waiting.batch, waiting.appended)
+            produce = waiting.produce
+            if produce.completed:
+                continue
+            if isinstance(produce, DelayedProduce):
+                self._done(produce, partition, waiting.batch, waiting.appended)
+            else:
+                produce.done(None)
 
     def give_up(self, partition: Partition, error: str = NotLeader.kafka_error) -> None:
         """Refuse waiting requests: this broker no longer leads, so their records may be
         truncated.
         """
         while partition.waiting_batches:
-            waiting = partition.waiting_batches.popleft()
-            if not waiting.produce.completed:
-                self._refuse(waiting.produce, partition.name, error)
+            produce = partition.waiting_batches.popleft().produce
+            if produce.completed:
+                continue
+            if isinstance(produce, DelayedProduce):
+                self._refuse(produce, partition.name, error)
+            else:
+                produce.done(error)
 
     def expire(self, delayed: DelayedProduce) -> None:
         """Answer after the timeout; appended records may still be committed."""

@@ -9,7 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from attrs import frozen
 
+from refimpl.machines.replica_log import Guard
 from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.records.transactional import Entry, InTransaction
+from refimpl.storage.format.control import EndTxnMarker
+from refimpl.storage.replica.transactional import Writer
 
 Token: TypeAlias = int
 """Names a request that is not answered yet; an operation may park it, and another answer it."""
@@ -46,6 +50,17 @@ class SetTimer(NamedTuple):
 
 
 @frozen
+class TransactionalWrite:
+    """The producer in whose transaction an operation writes, or which its marker ends."""
+
+    writer: Writer
+    #: That of the transaction's verification
+    guard: Guard | None = None
+    marker: EndTxnMarker | None = None
+    transaction_version: int = 0
+
+
+@frozen
 class Outcome:
     """The decisions of one operation. A timer is set to a time in ms, or cancelled by None.
 
@@ -53,14 +68,17 @@ class Outcome:
     because the operation read only committed state.
     """
 
-    changes: Sequence[CoordinatorRecord | Soft] = ()
+    changes: Sequence[Entry | Soft] = ()
     answers: Sequence[Answer] = ()
     timers: Mapping[TimerKey, int | None] = {}
     waits: bool = True
+    transaction: TransactionalWrite | None = None
 
     @property
     def records(self) -> Sequence[CoordinatorRecord]:
         """The changes that are written to the log."""
+        if self.transaction is not None:
+            return [one.record for one in self.changes if isinstance(one, InTransaction)]
         return [one for one in self.changes if isinstance(one, CoordinatorRecord)]
 
 

@@ -65,6 +65,13 @@ _APPEND_ERRORS: Mapping[str, str] = {
     "KAFKA_STORAGE_ERROR": "NOT_COORDINATOR",
     "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
     "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+    **{
+        error: error
+        for error in (
+            *("INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+            "TRANSACTION_COORDINATOR_FENCED",
+        )
+    },
 }
 """The error that a client receives for each error of an append."""
 
@@ -179,9 +186,9 @@ class Coordinator(Generic[S]):
         Every request that the operation would have answered receives that refusal.
         """
         records, offset = outcome.records, None
-        if records:
+        if records or (outcome.transaction is not None and outcome.transaction.marker is not None):
             try:
-                offset = self.log.append(now, records)
+                offset = self.log.append(now, records, outcome.transaction)
             except Refusal as refusal:
                 self._not_appended(now, outcome, refusal)
                 return

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from refimpl.coordinator.operation import Handler, Outcome, Soft, TimerKey
-from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.coordinator.operation import Handler, Outcome, TimerKey
 
 
 class CoordinatorShard(Protocol):
@@ -25,11 +24,11 @@ class CoordinatorShard(Protocol):
 
     # Change
 
-    def replay(self, record: CoordinatorRecord, offset: int | None = None) -> None:
+    def replay(self, record: Any, offset: int | None = None) -> None:
         """Apply a record; `offset` is its offset, or None if it is known to be committed."""
         ...
 
-    def apply(self, changes: Sequence[CoordinatorRecord | Soft], offset: int | None) -> None:
+    def apply(self, changes: Sequence[Any], offset: int | None) -> None:
         """Apply the changes of an operation, whose last record has this offset."""
         ...
 

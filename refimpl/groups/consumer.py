@@ -282,9 +282,16 @@ class ConsumerGroups:
     def check_commit(
         self, now: int, group: Group, by: CommitBy, request: Any
     ) -> Mapping[TimerKey, int | None]:
-        """Refuse a commit unless the member has had these partitions since that epoch."""
+        """Refuse a commit unless the member has had these partitions since that epoch.
+
+        A producer that names no member may commit; then nobody is fenced (KIP-447).
+        """
+        named = by.member_id or by.generation_id >= 0 or by.group_instance_id is not None
+        if by.transactional and not named:
+            return {}
         member = group.members.get(by.member_id)
-        if member is not None and not member.is_classic and not by.knows_member_epochs:
+        epochs = by.knows_member_epochs or by.transactional
+        if member is not None and not member.is_classic and not epochs:
             raise errors.OlderClient(by.member_id)
         partitions = [self._partition(one) for one in request.partitions]
         group.check_commit(by.member_id, by.generation_id, partitions)

@@ -15,6 +15,18 @@ class GroupIdNotFound(Refusal):
 
 
 @frozen
+class StaleGeneration(Refusal):
+    """A producer names a member epoch in which the member does not own these partitions."""
+
+    kafka_error = "ILLEGAL_GENERATION"
+    says = "generation {generation} of member {member} in group {group}: {why}"
+    group: str
+    member: str
+    generation: int
+    why: str
+
+
+@frozen
 class UnknownGeneration(Refusal):
     """A commit names a generation, and the group does not exist here."""
 

@@ -22,6 +22,7 @@ class CommitBy:
     generation_id: int
     group_instance_id: str | None = None
     knows_member_epochs: bool = True
+    transactional: bool = False
 
 
 class GroupLogic(Protocol):

@@ -10,9 +10,22 @@ from collections.abc import Mapping
 
 from attrs import define
 
-from refimpl.coordinator.operation import Answer, Handler, Outcome, TimerKey, Token
+from refimpl.coordinator.operation import (
+    Answer,
+    Handler,
+    Outcome,
+    TimerKey,
+    Token,
+    TransactionalWrite,
+)
+from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.errors import GroupIdNotFound, NobodyIsMember, UnknownGeneration
+from refimpl.groups.errors import (
+    GroupIdNotFound,
+    NobodyIsMember,
+    StaleGeneration,
+    UnknownGeneration,
+)
 from refimpl.groups.logic import CommitBy
 from refimpl.groups.store import GroupStore
 from refimpl.messages import group as m
@@ -24,12 +37,15 @@ from refimpl.records.coordinators import (
     OffsetCommitValue,
 )
 from refimpl.records.schema import NO_ID
+from refimpl.records.transactional import InTransaction, TransactionEnd
+from refimpl.storage.format.control import EndTxnMarker
+from refimpl.storage.replica.transactional import Writer
 
 OFFSET_COMMIT = GROUP_RECORDS[1]
 WITH_TOPIC_ID, WITH_EXPIRY = 4, 1
 """Versions of an OffsetCommit value: the newest, and the last with an expiry time."""
 
-NEVER = -1
+NEVER, UNSTABLE = -1, "UNSTABLE_OFFSET_COMMIT"
 
 
 @define(eq=False)
@@ -44,6 +60,8 @@ class Offsets:
         """The handler of each type of request."""
         return {
             m.OffsetCommitRequest: self.commit,
+            m.TxnOffsetCommitRequest: self.commit_in_transaction,
+            m.EndOffsetsRequest: self.end_transaction,
             m.OffsetFetchRequest: self.fetch,
             m.OffsetDeleteRequest: self.delete,
         }
@@ -56,20 +74,69 @@ class Offsets:
         A client that may not commit is refused for all partitions. Metadata that is too long is
         refused for its partition alone.
         """
-        timers = self._check_commit(now, request)
+        by = CommitBy(
+            *(request.member_id, request.generation_id, request.group_instance_id),
+            request.knows_member_epochs,
+        )
+        timers = self._check_commit(now, request, by)
+        records, results = self._records(now, request, request.retention_ms)
+        answer = Answer(token, m.OffsetCommitResponse(results))
+        return Outcome(records, (answer,), timers)
+
+    def _records(
+        self, now: int, request: m.OffsetCommitRequest | m.TxnOffsetCommitRequest, retention_ms: int
+    ) -> tuple[list[CoordinatorRecord], list[tuple[TopicPartition, str | None]]]:
+        """The records of a commit, and the result for each partition."""
         records: list[CoordinatorRecord] = []
         results: list[tuple[TopicPartition, str | None]] = []
         for one in request.partitions:
             if len(one.metadata or "") > self.config.offset_metadata_max_bytes:
                 results.append((one.partition, "OFFSET_METADATA_TOO_LARGE"))
             else:
-                records.append(_record(now, request, one))
+                records.append(_record(now, request.group_id, one, retention_ms))
                 results.append((one.partition, None))
-        answer = Answer(token, m.OffsetCommitResponse(results))
-        return Outcome(records, (answer,), timers)
+        return records, results
+
+    # Transactions
+
+    def commit_in_transaction(
+        self, now: int, token: Token, request: m.TxnOffsetCommitRequest
+    ) -> Outcome:
+        """Write the group's next offsets within a producer's transaction; they count with its end.
+
+        The claims of the consumer are checked if it makes any (KIP-447).
+        """
+        member, generation = request.member_id, request.generation_id
+        by = CommitBy(member, generation, request.group_instance_id, False, transactional=True)
+        try:
+            self._check_commit(now, request, by)
+        except Refusal as refusal:
+            if refusal.kafka_error != "STALE_MEMBER_EPOCH":
+                raise
+            group_id, why = request.group_id, str(refusal)
+            raise StaleGeneration(group_id, member, generation, why) from None
+        records, results = self._records(now, request, NEVER)
+        producer = Writer(request.producer_id, request.producer_epoch)
+        inside = [InTransaction(one, request.producer_id) for one in records]
+        answer = Answer(token, m.TxnOffsetCommitResponse(results))
+        return Outcome(inside, (answer,), transaction=TransactionalWrite(producer, request.guard))
+
+    def end_transaction(self, now: int, token: Token, request: m.EndOffsetsRequest) -> Outcome:
+        """Write a transaction's marker: its pending offsets count from now on, or are gone."""
+        producer_id, epoch, committed, _, coordinator_epoch, version = request.marker
+        write = TransactionalWrite(
+            Writer(producer_id, epoch),
+            marker=EndTxnMarker(committed, coordinator_epoch),
+            transaction_version=version,
+        )
+        answer = Answer(token, m.EndOffsetsResponse(None))
+        return Outcome((TransactionEnd(producer_id, committed),), (answer,), transaction=write)
 
     def _check_commit(
-        self, now: int, request: m.OffsetCommitRequest
+        self,
+        now: int,
+        request: m.OffsetCommitRequest | m.TxnOffsetCommitRequest,
+        by: CommitBy,
     ) -> Mapping[TimerKey, int | None]:
         """Refuse a client that must not commit.
 
@@ -78,16 +145,12 @@ class Offsets:
         group_id, generation = request.group_id, request.generation_id
         group = self.store.groups.get(group_id)
         if group is not None:
-            by = CommitBy(
-                *(request.member_id, generation, request.group_instance_id),
-                request.knows_member_epochs,
-            )
             return self.store.logic_of(group).check_commit(now, group, by, request)
         if generation < 0:
             return {}
         if self.store.has_offsets(group_id):
             raise NobodyIsMember(group_id, request.member_id)
-        if request.knows_member_epochs:
+        if by.knows_member_epochs:
             raise GroupIdNotFound(group_id)
         raise UnknownGeneration(group_id, generation)
 
@@ -97,7 +160,7 @@ class Offsets:
         """The committed offsets; an unknown group has none.
 
         A client that requires stable offsets sees all written ones, and is answered once they are
-        committed.
+        committed. It asks again for those that an open transaction may replace (KIP-447).
         """
         committed, group_id = not request.require_stable, request.group_id
         groups = self.store.groups
@@ -105,15 +168,21 @@ class Offsets:
         if group is not None:
             by = CommitBy(request.member_id or "", request.member_epoch)
             self.store.logic_of(group).check_fetch(group, by)
+        unstable = frozenset(() if committed else self.store.unstable_of(group_id))
         if request.partitions is None:
             found = [
                 _fetched(name, value)
                 for name, value in self.store.offsets_of(group_id, committed=committed)
+                if name not in unstable
             ]
+            found += [m.FetchedOffset(name, UNSTABLE) for name in sorted(unstable)]
         else:
             view = self.store.offsets.committed if committed else self.store.offsets.get
             found: list[m.FetchedOffset] = []
             for name, topic_id in request.partitions:
+                if name in unstable:
+                    found.append(m.FetchedOffset(name, UNSTABLE, topic_id=topic_id))
+                    continue
                 value = view((group_id, name))
                 # An offset of an earlier topic of this name is not one of this topic (KAFKA-19154).
                 other = value is not None and NO_ID not in (topic_id, value.topic_id)
@@ -141,25 +210,30 @@ class Offsets:
         for name in request.partitions:
             in_use = subscribed is not None and name.topic in subscribed
             results.append((name, "GROUP_SUBSCRIBED_TO_TOPIC" if in_use else None))
-            if not in_use and self.store.offsets.get((group_id, name)) is not None:
+            place = group_id, name
+            known = self.store.offsets.get(place) is not None or self.store.is_unstable(place)
+            if known and not in_use:
                 records.append(tombstone(group_id, name))
         answer = Answer(token, m.OffsetDeleteResponse(None, results))
         return Outcome(records, (answer,))
 
     def deletion(self, group_id: str) -> list[CoordinatorRecord]:
-        """The tombstones of all offsets of a group."""
-        return [tombstone(group_id, name) for name, _ in self.store.offsets_of(group_id)]
+        """The tombstones of all offsets of a group, pending ones too."""
+        return tombstones(self.store, group_id)
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> Outcome:
-        """The tombstones of all offsets of a deleted topic."""
-        return Outcome(
-            [
-                tombstone(group_id, name)
-                for group_id in list(self.store.partitions)
+        """The tombstones of all offsets of a deleted topic, pending ones too (KAFKA-19163)."""
+        found: list[CoordinatorRecord] = []
+        for group_id in list(self.store.partitions):
+            names = [
+                name
                 for name, value in self.store.offsets_of(group_id)
                 if name.topic == topic and value.topic_id in (NO_ID, topic_id)
             ]
-        )
+            pending = self.store.unstable_of(group_id)
+            names += [name for name in pending if name.topic == topic and name not in names]
+            found += [tombstone(group_id, name) for name in names]
+        return Outcome(found)
 
     # Expiry
 
@@ -168,14 +242,20 @@ class Offsets:
         left.
 
         While a group is in use its offsets stay, however old (KIP-211, KAFKA-4682, KAFKA-13636).
+        So do those that an open transaction may replace, and their group (KAFKA-19163).
         """
         records: list[CoordinatorRecord] = []
         for group_id in self.store.group_ids():
             offsets = list(self.store.offsets_of(group_id))
-            expired = [name for name, value in offsets if self._expired(now, group_id, name, value)]
+            pending = self.store.unstable_of(group_id)
+            expired = [
+                name
+                for name, value in offsets
+                if name not in pending and self._expired(now, group_id, name, value)
+            ]
             records += [tombstone(group_id, name) for name in expired]
             group = self.store.groups.get(group_id)
-            if group is not None and len(expired) == len(offsets):
+            if group is not None and len(expired) == len(offsets) and not pending:
                 logic = self.store.logic_of(group)
                 if logic.is_empty(group):
                     records += logic.deletion(group_id, group)
@@ -196,24 +276,31 @@ class Offsets:
         return now - since >= self.config.offsets_retention_minutes * 60_000
 
 
+def tombstones(store: GroupStore, group_id: str) -> list[CoordinatorRecord]:
+    """The tombstones of all offsets of a group, pending ones too."""
+    names = dict.fromkeys(name for name, _ in store.offsets_of(group_id))
+    names |= dict.fromkeys(store.unstable_of(group_id))
+    return [tombstone(group_id, name) for name in names]
+
+
 def tombstone(group_id: str, name: TopicPartition) -> CoordinatorRecord:
     """The tombstone of a committed offset."""
     return CoordinatorRecord(OFFSET_COMMIT, OffsetCommitKey(group_id, *name))
 
 
 def _record(
-    now: int, request: m.OffsetCommitRequest, one: m.CommittedPartition
+    now: int, group_id: str, one: m.CommittedPartition, retention_ms: int
 ) -> CoordinatorRecord:
-    expires = request.retention_ms != NEVER
+    expires = retention_ms != NEVER
     value = OffsetCommitValue(
         offset=one.offset,
         leader_epoch=NEVER if expires else one.leader_epoch,
         metadata=one.metadata or "",
         commit_timestamp=now,
-        expire_timestamp=now + request.retention_ms if expires else NEVER,
+        expire_timestamp=now + retention_ms if expires else NEVER,
         topic_id=NO_ID if expires else one.topic_id,
     )
-    key = OffsetCommitKey(request.group_id, *one.partition)
+    key = OffsetCommitKey(group_id, *one.partition)
     return CoordinatorRecord(OFFSET_COMMIT, key, value, WITH_EXPIRY if expires else WITH_TOPIC_ID)
 
 

@@ -10,10 +10,9 @@ from attrs import define, field
 
 from refimpl.coordinator.operation import Answer, Handler, Outcome, Token
 from refimpl.groups.errors import GroupIdNotFound
-from refimpl.groups.offsets import tombstone
+from refimpl.groups.offsets import tombstones
 from refimpl.groups.store import GroupStore
 from refimpl.messages import group as m
-from refimpl.records.coordinators import CoordinatorRecord
 
 EMPTY, DEAD = "Empty", "Dead"
 
@@ -86,9 +85,7 @@ class Operators:
         """Delete a group without members, and its offsets."""
         group_id = request.group_id
         group = self.store.groups.get(group_id)
-        records: list[CoordinatorRecord] = [
-            tombstone(group_id, name) for name, _ in self.store.offsets_of(group_id)
-        ]
+        records = tombstones(self.store, group_id)
         if group is not None:
             records += self.store.logic_of(group).deletion(group_id, group)
         elif not records:

@@ -14,7 +14,8 @@ from refimpl.groups.offsets import Offsets
 from refimpl.groups.operators import Operators
 from refimpl.groups.store import GroupStore
 from refimpl.messages import group as m
-from refimpl.records.coordinators import OFFSETS_TOPIC, CoordinatorRecord
+from refimpl.records.coordinators import OFFSETS_TOPIC
+from refimpl.records.transactional import Entry
 
 EXPIRE = TimerKey("expire offsets")
 _LOADING = "COORDINATOR_LOAD_IN_PROGRESS"
@@ -56,11 +57,11 @@ class GroupShard:
 
     # Change
 
-    def replay(self, record: CoordinatorRecord, offset: int | None = None) -> None:
+    def replay(self, record: Entry, offset: int | None = None) -> None:
         """Apply a record of a group or of an offset."""
         self.store.replay(record, offset)
 
-    def apply(self, changes: Sequence[CoordinatorRecord | Soft], offset: int | None) -> None:
+    def apply(self, changes: Sequence[Entry | Soft], offset: int | None) -> None:
         """Apply the changes of an operation."""
         self.store.apply(changes, offset)
 

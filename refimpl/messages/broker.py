@@ -76,12 +76,15 @@ class Timer(NamedTuple):
 class ProduceRequest(NamedTuple):
     """Append these batches; `acks` is 0, 1, or -1 for all in-sync replicas.
 
-    A batch is opaque: only the log that it is for looks into it.
+    A batch is opaque: only the log that it is for looks into it. Within a transaction the request
+    names its id, and `transaction_support` is that of `refimpl.messages.transactions`.
     """
 
     acks: int
     timeout_ms: int
     batches: Sequence[tuple[TopicPartition, Batch]]
+    transactional_id: str | None = None
+    transaction_support: int = 0
 
 
 class ProducedPartition(NamedTuple):

@@ -8,7 +8,9 @@ several of these. An error is Kafka's name of it, or None.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from refimpl.machines.replica_log import Guard
 from refimpl.messages.broker import TopicPartition
+from refimpl.messages.transactions import TxnMarker
 from refimpl.records.schema import NO_ID, Uuid
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -286,6 +288,43 @@ class OffsetCommitResponse(NamedTuple):
     partitions: Sequence[tuple[TopicPartition, str | None]]
 
 
+class TxnOffsetCommitRequest(NamedTuple):
+    """Commit the group's next offsets with a producer's transaction (KIP-98, KIP-447).
+
+    Member, generation and instance count if any of them is named. `transaction_support` is that of
+    `refimpl.messages.transactions`; `guard` is the one under which the write was verified.
+    """
+
+    group_id: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Sequence[CommittedPartition]
+    member_id: str = ""
+    generation_id: int = UNKNOWN_GENERATION
+    group_instance_id: str | None = None
+    transaction_support: int = 0
+    guard: Guard | None = None
+
+
+class TxnOffsetCommitResponse(NamedTuple):
+    """The result for each partition."""
+
+    partitions: Sequence[tuple[TopicPartition, str | None]]
+
+
+class EndOffsetsRequest(NamedTuple):
+    """The end of a transaction, for the offsets that were written within it in one partition."""
+
+    marker: TxnMarker
+
+
+class EndOffsetsResponse(NamedTuple):
+    """The result: None once the marker is committed."""
+
+    error: str | None
+
+
 class OffsetFetchRequest(NamedTuple):
     """Ask for the group's committed offsets; None asks for all of them.
 
@@ -423,6 +462,10 @@ def refused(request: object, error: str, message: str | None = None) -> object:
             return ConsumerGroupDescribeResponse(request.group_id, error, message)
         case OffsetCommitRequest():
             return OffsetCommitResponse([(one.partition, error) for one in request.partitions])
+        case TxnOffsetCommitRequest():
+            return TxnOffsetCommitResponse([(one.partition, error) for one in request.partitions])
+        case EndOffsetsRequest():
+            return EndOffsetsResponse(error)
         case OffsetFetchRequest():
             return OffsetFetchResponse(request.group_id, error)
         case OffsetDeleteRequest():
@@ -439,7 +482,7 @@ def refused(request: object, error: str, message: str | None = None) -> object:
 
 NEED_A_NAME = (
     *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
-    *(OffsetDeleteRequest, ConsumerGroupDescribeRequest),
+    *(OffsetDeleteRequest, ConsumerGroupDescribeRequest, TxnOffsetCommitRequest),
 )
 """Requests that are refused if the group's name is empty; ConsumerGroupHeartbeat explains it
 better.
@@ -450,7 +493,7 @@ REQUESTS: Mapping[type, str] = {
     for kind in (
         *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
         *(ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest),
-        *(OffsetCommitRequest, OffsetFetchRequest, OffsetDeleteRequest),
+        *(OffsetCommitRequest, OffsetFetchRequest, OffsetDeleteRequest, TxnOffsetCommitRequest),
         *(DescribeGroupRequest, DeleteGroupRequest),
     )
 }

@@ -8,6 +8,11 @@ from typing import NamedTuple
 
 from refimpl.messages.broker import TopicPartition
 
+DEFAULT_ERROR, GENERIC_ERROR, ADD_PARTITION = 0, 1, 2
+"""What the version of a client's Produce or TxnOffsetCommit can: nothing of KIP-890; it knows
+TRANSACTION_ABORTABLE; it leaves it to the leader to add partitions (transaction.version 2).
+"""
+
 
 class TxnMarker(NamedTuple):
     """The end of a producer's transaction in these partitions, as its coordinator decided it.

@@ -1,6 +1,6 @@
 """A coordinator's records within a transaction, and the transaction's end (KIP-447)."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from refimpl.records.coordinators import CoordinatorRecord
 
@@ -17,3 +17,7 @@ class TransactionEnd(NamedTuple):
 
     producer_id: int
     committed: bool
+
+
+Entry: TypeAlias = CoordinatorRecord | InTransaction | TransactionEnd
+"""What a coordinator reads in its log."""

@@ -31,6 +31,7 @@ _MESSAGE = Struct(">qiIbbq")
 HEADER_SIZE, PLACED_SIZE = _HEADER.size, _PLACED.size
 LOG_OVERHEAD = 12  # the base offset and the length, which the length does not count
 MAGIC_AT, CRC_AT, CRC_FROM = 16, 17, 21
+FLAGS_AT = 22  # the low byte of the attributes
 NO_TIMESTAMP = NO_PRODUCER = NO_EPOCH = NO_SEQUENCE = -1
 MAGIC = 2
 

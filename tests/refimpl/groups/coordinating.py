@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import define, field
 
-from refimpl.coordinator.operation import Answer, TimerKey
+from refimpl.coordinator.operation import Answer, TimerKey, TransactionalWrite
 from refimpl.coordinator.runtime import State
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
@@ -56,7 +56,12 @@ class Log:
     def end(self) -> int:
         return sum(map(len, self.batches))
 
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+    def append(
+        self,
+        now: int,
+        records: Sequence[CoordinatorRecord],
+        transaction: TransactionalWrite | None = None,
+    ) -> int:
         if self.refuses is not None:
             raise self.refuses
         self.batches.append([write_record(one) for one in records])

@@ -7,7 +7,7 @@ import pytest
 from attrs import define, evolve, field
 
 from refimpl.configs import BROKER
-from refimpl.coordinator.operation import Answer, SetTimer, TimerKey
+from refimpl.coordinator.operation import Answer, SetTimer, TimerKey, TransactionalWrite
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer import REBALANCE, SESSION
 from refimpl.groups.registry import new_coordinator
@@ -44,7 +44,12 @@ class Log:
     def high_watermark(self) -> int:
         return self.end
 
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+    def append(
+        self,
+        now: int,
+        records: Sequence[CoordinatorRecord],
+        transaction: TransactionalWrite | None = None,
+    ) -> int:
         self.records += [read_record(GROUP_RECORDS, *write_record(one)) for one in records]
         return self.end - 1
 
