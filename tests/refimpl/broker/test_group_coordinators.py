@@ -22,8 +22,18 @@ from refimpl.messages.cluster import (
 )
 from refimpl.messages.controller import Envelope
 from refimpl.messages.observations import Refused, Written
+from refimpl.messages.transaction_coordination import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from refimpl.messages.transactions import (
+    TxnMarker,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of
+from tests.refimpl.broker.test_transactions import place_coordinator
 
 OFFSETS = m.TopicPartition(OFFSETS_TOPIC, 0)
 ALONE = (1,)
@@ -329,3 +339,113 @@ def test_records_of_clients_stay_with_clients() -> None:
     cluster = coordinating()
     cluster.produce(batch_of(b"a"))
     assert cluster.node.partitions[OFFSETS].log.end == 0
+
+
+# Transactions
+
+
+def txn_commit(cluster: Cluster, offset: int = 9) -> list[Any]:
+    one = g.CommittedPartition(ORDERS, offset)
+    return cluster.ask(g.TxnOffsetCommitRequest("g", "tx", 5, 0, (one,), transaction_support=2))
+
+
+def verify(cluster: Cluster, error: str | None = None) -> list[Any]:
+    """The transaction's coordinator answers."""
+    asked = [one for one in cluster.told if isinstance(one, m.Request)]
+    (request,) = [one for one in asked if isinstance(one.body, AddPartitionsToTxnRequest)][-1:]
+    assert request.body[:5] == ("tx", 5, 0, (OFFSETS,), False)
+    body = AddPartitionsToTxnResponse([(OFFSETS, error)])
+    answer = m.Response(request.target, 1, request.correlation_id, body)
+    outputs = cluster.node.handle(cluster.now, answer)
+    cluster.told += outputs
+    return [one.body for one in outputs if isinstance(one, m.Response)]
+
+
+def end_transaction(cluster: Cluster, number: int = 0) -> str | None:
+    name = m.TopicPartition(OFFSETS_TOPIC, number)
+    marker = TxnMarker(5, 0, True, (name,), 0, 0)
+    answers = cluster.ask(WriteTxnMarkersRequest((marker,)))
+    (answer,) = of_kind(WriteTxnMarkersResponse, answers)
+    return answer.errors[5][name]
+
+
+def stable(cluster: Cluster) -> list[tuple[str | None, int]]:
+    answers = cluster.ask(g.OffsetFetchRequest("g", [(ORDERS, NO_ID)], require_stable=True))
+    return [(one.error, one.offset) for one in answers[0].partitions]
+
+
+def test_offsets_within_a_transaction_are_verified_and_count_with_its_marker() -> None:
+    cluster = coordinating()
+    place_coordinator(cluster)
+    commit(cluster, 3)
+    assert of_kind(g.TxnOffsetCommitResponse, txn_commit(cluster)) == []
+    assert verify(cluster) == [g.TxnOffsetCommitResponse([(ORDERS, None)])]
+    assert of_kind(g.TxnOffsetCommitResponse, txn_commit(cluster, 10)), "it is open now"
+    assert stable(cluster) == [("UNSTABLE_OFFSET_COMMIT", -1)]
+    assert fetched(cluster) == (None, [3])
+    assert end_transaction(cluster) is None
+    assert stable(cluster) == [(None, 10)]
+    log = cluster.node.partitions[OFFSETS].log
+    assert log.producers.producers[5].txn_first_offset is None
+
+
+def test_the_next_coordinator_finds_open_transactions_and_their_ends() -> None:
+    cluster = coordinating()
+    place_coordinator(cluster)
+    txn_commit(cluster)
+    verify(cluster)
+    for ended in (False, True):
+        for epoch in (2, 3) if not ended else (4, 5):
+            leader = 2 if epoch % 2 == 0 else 1
+            cluster.decide(leader, epoch, (leader,), partitions=(OFFSETS,), full=False)
+        settle(cluster)
+        assert stable(cluster) == [(None, 9) if ended else ("UNSTABLE_OFFSET_COMMIT", -1)]
+        if not ended:
+            assert end_transaction(cluster) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"),
+        ("TRANSACTION_ABORTABLE", "TRANSACTION_ABORTABLE"),
+        ("NETWORK_EXCEPTION", "COORDINATOR_LOAD_IN_PROGRESS"),
+        ("NOT_COORDINATOR", "NOT_COORDINATOR"),
+    ],
+)
+def test_offsets_that_cannot_be_verified_are_not_written(error: str, told: str) -> None:
+    cluster = coordinating()
+    place_coordinator(cluster)
+    txn_commit(cluster)
+    assert verify(cluster, error) == [g.TxnOffsetCommitResponse([(ORDERS, told)])]
+    assert cluster.node.partitions[OFFSETS].log.end == 0
+
+
+def test_a_late_answer_of_the_coordinator_opens_no_transaction_of_offsets() -> None:
+    cluster = coordinating()
+    place_coordinator(cluster)
+    txn_commit(cluster)
+    assert end_transaction(cluster) is None
+    # Its epoch is that of the next transaction, if each has one of its own (KAFKA-18575).
+    assert verify(cluster) == [g.TxnOffsetCommitResponse([(ORDERS, None)])]
+    one = g.CommittedPartition(ORDERS, 1)
+    asked = g.TxnOffsetCommitRequest("g", "tx", 6, 0, (one,))
+    cluster.ask(asked)
+    cluster.ask(WriteTxnMarkersRequest((TxnMarker(6, 0, False, (OFFSETS,), 0, 0),)))
+    request = [one for one in cluster.told if isinstance(one, m.Request)][-1]
+    assert request.body[:5] == ("tx", 6, 0, (OFFSETS,), True)
+    body = AddPartitionsToTxnResponse([(OFFSETS, None)])
+    outputs = cluster.node.handle(
+        cluster.now, m.Response(request.target, 1, request.correlation_id, body)
+    )
+    (answer,) = [one.body for one in outputs if isinstance(one, m.Response)]
+    assert answer.partitions == [(ORDERS, "INVALID_TXN_STATE")]
+
+
+def test_markers_go_to_whoever_coordinates_the_groups() -> None:
+    cluster = coordinating()
+    assert end_transaction(cluster, 3) == "UNKNOWN_TOPIC_OR_PARTITION"
+    cluster.decide(2, 2, partitions=(ORDERS, OFFSETS))
+    assert end_transaction(cluster) == "NOT_LEADER_OR_FOLLOWER"
+    place_coordinator(cluster)
+    assert txn_commit(cluster) == [g.TxnOffsetCommitResponse([(ORDERS, "NOT_COORDINATOR")])]

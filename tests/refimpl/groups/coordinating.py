@@ -22,6 +22,7 @@ from refimpl.records.coordinators import (
     write_record,
 )
 from refimpl.records.schema import INT16, Uuid, write
+from refimpl.records.transactional import Entry, InTransaction, TransactionEnd
 
 NOW = 10**12
 HOUR_MS = 3_600_000
@@ -39,12 +40,14 @@ def refusal(kafka_error: str) -> Refusal:
 
 @define(eq=False)
 class Log:
-    """Keys and values as bytes, in batches, as on disk."""
+    """Keys and values as bytes, in batches, as on disk; a marker is a batch without any."""
 
     batches: list[list[tuple[bytes, bytes | None]]] = field(
         factory=list[list[tuple[bytes, bytes | None]]]
     )
     high_watermark: int = 0
+    #: The transactions of batches, by their numbers
+    transactions: dict[int, TransactionalWrite] = field(factory=dict[int, TransactionalWrite])
     #: With what it refuses, as long as it does
     refuses: Refusal | None = None
 
@@ -54,7 +57,7 @@ class Log:
 
     @property
     def end(self) -> int:
-        return sum(map(len, self.batches))
+        return sum(len(batch) or 1 for batch in self.batches)
 
     def append(
         self,
@@ -64,14 +67,26 @@ class Log:
     ) -> int:
         if self.refuses is not None:
             raise self.refuses
+        if transaction is not None:
+            self.transactions[len(self.batches)] = transaction
         self.batches.append([write_record(one) for one in records])
         return self.end - 1
 
-    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, Entry]], int]:
         """Three records at a time."""
-        pairs = [pair for batch in self.batches for pair in batch][offset : offset + 3]
-        found = [(offset + at, read_record(GROUP_RECORDS, *pair)) for at, pair in enumerate(pairs)]
-        return found, offset + len(pairs)
+        entries = [one for number in range(len(self.batches)) for one in self._entries(number)]
+        found = list(enumerate(entries))[offset : offset + 3]
+        return found, offset + len(found)
+
+    def _entries(self, number: int) -> Sequence[Entry]:
+        records = [read_record(GROUP_RECORDS, *pair) for pair in self.batches[number]]
+        write = self.transactions.get(number)
+        if write is None:
+            return records
+        producer_id = write.writer.producer_id
+        if write.marker is not None:
+            return [TransactionEnd(producer_id, write.marker.committed)]
+        return [InTransaction(one, producer_id) for one in records]
 
 
 @define

@@ -144,6 +144,11 @@ class Coordinator:
         request = m.OffsetCommitRequest(GROUP, member, epoch, None, (one,))
         return self.ask(request).partitions[0][1]
 
+    def commit_in_transaction(self, member: str, epoch: int, partition: int) -> str | None:
+        one = m.CommittedPartition(TopicPartition("t", partition), 7, topic_id=T)
+        request = m.TxnOffsetCommitRequest(GROUP, "tx", 7, 0, (one,), member, epoch)
+        return self.ask(request).partitions[0][1]
+
 
 def numbers(response: m.ConsumerGroupHeartbeatResponse) -> list[int]:
     assert response.assignment is not None
@@ -405,3 +410,18 @@ def test_a_load_that_the_cleaner_overtakes_sees_the_same_group() -> None:
         rest = [record for at, record in enumerate(records) if at in last.values() and at >= upto]
         other = Coordinator(topics=one.topics, log=Log([*records[:upto], *rest]))
         assert other.group == one.group
+
+
+def test_a_producer_commits_what_its_consumer_owns_in_that_epoch(coordinator: Coordinator) -> None:
+    """KIP-447: whoever has lost a partition commits none of it, also not within a transaction."""
+    coordinator.config = evolve(coordinator.config, consumer_assignment_interval_ms=0)
+    coordinator.start()
+    coordinator.join("a")
+    epoch, (first, *_) = coordinator.group.epoch, sorted(coordinator.group.members["a"].assigned)
+    owned = first[1]
+    assert coordinator.commit_in_transaction("a", epoch, owned) is None
+    assert coordinator.commit_in_transaction("a", epoch + 1, owned) == "ILLEGAL_GENERATION"
+    assert coordinator.commit_in_transaction("b", epoch, owned) == "UNKNOWN_MEMBER_ID"
+    assert coordinator.commit_in_transaction("a", epoch, 99) == "ILLEGAL_GENERATION"
+    assert coordinator.commit_in_transaction("", -1, owned) is None, "nobody is named"
+    assert coordinator.commit("a", epoch + 1, owned) == "STALE_MEMBER_EPOCH"
