@@ -13,6 +13,7 @@ from refimpl.api.call import Answer, Served
 from refimpl.messages import broker as m
 from refimpl.messages import controller as c
 from refimpl.messages import group as g
+from refimpl.messages import transactions as markers
 
 
 def _produced(body: m.ProduceRequest, error: str) -> Any:
@@ -41,6 +42,12 @@ def _producers(body: m.DescribeProducersRequest, error: str) -> Any:
     )
 
 
+def _marked(body: markers.WriteTxnMarkersRequest, error: str) -> Any:
+    return markers.WriteTxnMarkersResponse(
+        {one.producer_id: dict.fromkeys(one.partitions, error) for one in body.markers}
+    )
+
+
 def _coordinators(body: g.FindCoordinatorRequest, error: str) -> Any:
     return g.FindCoordinatorResponse([g.FoundCoordinator(key, error) for key in body.keys])
 
@@ -52,6 +59,7 @@ _REFUSED: Mapping[type, Callable[[Any, str], Any]] = {
     m.OffsetForLeaderEpochRequest: _epoch_ends,
     m.DeleteRecordsRequest: _deleted,
     m.DescribeProducersRequest: _producers,
+    markers.WriteTxnMarkersRequest: _marked,
     m.DescribeLogDirsRequest: lambda body, error: m.DescribeLogDirsResponse((), error),
     m.MetadataRequest: lambda body, error: m.MetadataResponse(()),
     c.InitProducerIdRequest: lambda body, error: c.InitProducerIdResponse(error),

@@ -32,6 +32,7 @@ from refimpl.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
+from refimpl.records.schema import Uuid
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster, batch_of
 from tests.refimpl.broker.test_transactions import place_coordinator
 
@@ -370,7 +371,7 @@ def end_transaction(cluster: Cluster, number: int = 0) -> str | None:
 
 
 def stable(cluster: Cluster) -> list[tuple[str | None, int]]:
-    answers = cluster.ask(g.OffsetFetchRequest("g", [(ORDERS, NO_ID)], require_stable=True))
+    answers = cluster.ask(g.OffsetFetchRequest("g", [(ORDERS, Uuid(NO_ID))], require_stable=True))
     return [(one.error, one.offset) for one in answers[0].partitions]
 
 

@@ -58,6 +58,12 @@ def minimal(api: Api) -> dict[str, Any]:
         "resources": [{"resource_type": 2, "resource_name": "t", "configs": []}],
         "creations": [ACL],
         "filters": [FILTER],
+        "markers": [
+            {
+                **{"producer_id": 1, "producer_epoch": 0, "transaction_result": True},
+                "topics": [{"name": "t", "partition_indexes": [0]}],
+            }
+        ],
         "entries": [{"entity": [{"entity_type": "user", "entity_name": "u"}], "ops": []}],
     }
     match api.name:
