@@ -208,13 +208,12 @@ class ClassicGroups:
     ) -> Mapping[TimerKey, int | None]:
         """Refuse a commit of a client that is not a member in this generation.
 
-        A commit counts as a heartbeat of its member, if the group has members; a producer's does
-        not.
+        A commit counts as a heartbeat of its member, if the group has members.
         """
         member, generation = by.member_id, by.generation_id
         group.check_commit(member, generation, by.group_instance_id, by.transactional)
         known = group.members.get(member)
-        if known is None or by.transactional:
+        if known is None:
             return {}
         group_id = request.group_id
         return {TimerKey(SESSION, group_id, member): now + known.session_ms}

@@ -104,7 +104,7 @@ class Offsets:
     ) -> Outcome:
         """Write the group's next offsets within a producer's transaction; they count with its end.
 
-        The claims of the consumer are checked if it makes any (KIP-447).
+        The claims of the consumer are checked if it makes any (KIP-447). This is no heartbeat.
         """
         member, generation = request.member_id, request.generation_id
         by = CommitBy(member, generation, request.group_instance_id, False, transactional=True)

@@ -362,9 +362,9 @@ def verify(cluster: Cluster, error: str | None = None) -> list[Any]:
     return [one.body for one in outputs if isinstance(one, m.Response)]
 
 
-def end_transaction(cluster: Cluster, number: int = 0) -> str | None:
+def end_transaction(cluster: Cluster, number: int = 0, epoch: int = 0, by: int = 0) -> str | None:
     name = m.TopicPartition(OFFSETS_TOPIC, number)
-    marker = TxnMarker(5, 0, True, (name,), 0, 0)
+    marker = TxnMarker(5, epoch, True, (name,), by, 0)
     answers = cluster.ask(WriteTxnMarkersRequest((marker,)))
     (answer,) = of_kind(WriteTxnMarkersResponse, answers)
     return answer.errors[5][name]
@@ -445,6 +445,9 @@ def test_a_late_answer_of_the_coordinator_opens_no_transaction_of_offsets() -> N
 
 def test_markers_go_to_whoever_coordinates_the_groups() -> None:
     cluster = coordinating()
+    assert end_transaction(cluster, epoch=2, by=4) is None
+    assert end_transaction(cluster, epoch=1, by=4) == "INVALID_PRODUCER_EPOCH"
+    assert end_transaction(cluster, epoch=2, by=3) == "TRANSACTION_COORDINATOR_FENCED"
     assert end_transaction(cluster, 3) == "UNKNOWN_TOPIC_OR_PARTITION"
     cluster.decide(2, 2, partitions=(ORDERS, OFFSETS))
     assert end_transaction(cluster) == "NOT_LEADER_OR_FOLLOWER"

@@ -173,6 +173,18 @@ def test_a_group_is_kept_while_a_transaction_may_commit_its_offsets() -> None:
     assert told.offsets() == {}
 
 
+def test_an_empty_group_is_kept_too() -> None:
+    told = Conversation()
+    member = told.join()
+    told.ask(m.LeaveGroupRequest("g", (m.LeavingMember(member),)))
+    write(told, at(T0, 10))
+    told.due(NOW + RETENTION_MS)
+    assert told.coordinator.shard.store.groups.get("g") is not None
+    end(told, committed=False)
+    told.due(NOW + 2 * RETENTION_MS)
+    assert told.coordinator.shard.store.groups.get("g") is None
+
+
 def test_a_group_of_which_all_is_pending_exists() -> None:
     told = Conversation()
     write(told, at(T0, 10))
