@@ -27,7 +27,7 @@ from refimpl.broker.markers import Markers
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.offsets import Offsets
 from refimpl.broker.partition import Partition
-from refimpl.broker.produce import NONE, Produces
+from refimpl.broker.produce import Produces
 from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
 from refimpl.broker.transactional_produce import TransactionalProduces
@@ -122,7 +122,7 @@ class Node:
         self.produces, self.fetches = Produces(context), Fetches(context, self.metadata)
         self.verifications = Verifications(context, self.metadata, self._wait)
         self.transactional_produces = TransactionalProduces(
-            context, self.verifications, self._append
+            context, self.verifications, self._produce
         )
         self.storage = LogManager(context, self.logs)
         self.deletes, self.offsets = Deletes(context, self.metadata), Offsets(context)
@@ -313,19 +313,17 @@ class Node:
 
     # Requests
 
-    def _produce(self, now: int, request: m.Request) -> None:
-        if request.body.transactional_id is None:
-            self._append(now, request)
-        else:
-            self.transactional_produces.produce(now, request)
-
-    def _append(
+    def _produce(
         self,
         now: int,
         request: m.Request,
-        guards: Guards = NONE,
-        refused: Mapping[m.TopicPartition, m.ProducedPartition] = NONE,
+        guards: Guards | None = None,
+        refused: Mapping[m.TopicPartition, m.ProducedPartition] | None = None,
     ) -> None:
+        """Append; with a transactional id once it is known which writes are verified."""
+        if guards is None and request.body.transactional_id is not None:
+            self.transactional_produces.produce(now, request)
+            return
         grown, delayed = self.produces.produce(request, guards, refused)
         for partition in grown:
             self.leader.appended(now, partition)

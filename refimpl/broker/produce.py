@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 from attrs import define
 
@@ -23,7 +22,6 @@ from refimpl.messages.observations import Acknowledged, Ignored, Refused, Writte
 from refimpl.named import named
 
 ALL = -1
-NONE: Mapping[TopicPartition, Any] = {}
 
 
 @define(eq=False)
@@ -35,8 +33,8 @@ class Produces:
     def produce(
         self,
         request: Request,
-        guards: Mapping[TopicPartition, Guard] = NONE,
-        refused: Mapping[TopicPartition, ProducedPartition] = NONE,
+        guards: Mapping[TopicPartition, Guard] | None = None,
+        refused: Mapping[TopicPartition, ProducedPartition] | None = None,
     ) -> tuple[list[Partition], DelayedProduce]:
         """Append each batch; return the partitions that grew, and the delayed request.
 
@@ -45,15 +43,17 @@ class Produces:
         body: ProduceRequest = request.body
         delayed = DelayedProduce(request, len(body.batches), {})
         grown: list[Partition] = []
-        for name, batch in body.batches:
-            if name in refused:
-                result = refused[name]
+        batches = body.batches
+        if refused:
+            for result in refused.values():
                 self.context.outputs.append(Refused("Produce", result.error or ""))
                 self._result(delayed, result)
-                continue
+            batches = [one for one in batches if one[0] not in refused]
+        for name, batch in batches:
             try:
                 partition = self.context.partition(name)
-                appended = self._append(partition, batch, body.acks, guards.get(name))
+                guard = guards.get(name) if guards else None
+                appended = self._append(partition, batch, body.acks, guard)
             except Refusal as refusal:
                 self.context.refused("Produce", refusal)
                 records = refusal.records if isinstance(refusal, InvalidRecords) else ()

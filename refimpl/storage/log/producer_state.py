@@ -71,7 +71,7 @@ class Producer:
         batches = deque(self.batches, _REMEMBERED_BATCHES)
         return Producer(
             *(self.epoch, self.coordinator_epoch, self.last_timestamp, self.txn_first_offset),
-            *(batches, self.heard_ms),
+            batches,
         )
 
     def enter(self, epoch: int) -> None:
@@ -114,7 +114,7 @@ class Staged:
     started: dict[int, int] = field(factory=dict[int, int])
     completed: list[CompletedTxn] = field(factory=list[CompletedTxn])
     #: The producers to which a marker was written
-    ended: set[int] = field(factory=set[int])
+    ended: tuple[int, ...] = ()
 
 
 @define
@@ -191,16 +191,17 @@ class ProducerState:
         if producer is None:
             known = self.producers.get(header.producer_id)
             producer = Producer() if known is None else known.copy()
+        begins = header.is_transactional and producer.txn_first_offset is None
         if origin is not Origin.REPLICATION:
             _check(producer, header, marker, origin, transaction_version)
-            if header.is_transactional and marker is None:
+            if begins and marker is None:
                 self._check_verified(producer, header, guard)
         staged.producers[header.producer_id] = producer
         if marker is not None:
             self._end(staged, producer, header, first_offset, marker)
-            staged.ended.add(header.producer_id)
+            staged.ended = (*staged.ended, header.producer_id)
         elif not header.is_control:
-            if header.is_transactional and producer.txn_first_offset is None:
+            if begins:
                 producer.txn_first_offset = first_offset
                 staged.started[first_offset] = header.producer_id
             _take(producer, header, first_offset)
@@ -211,8 +212,6 @@ class ProducerState:
         In an epoch of its own a transaction begins at sequence 0, even if the producer is not known
         here.
         """
-        if producer.txn_first_offset is not None:
-            return
         who, sequence = f"producer {header.producer_id}", header.base_sequence
         waiting = self.verifications.get(header.producer_id)
         if waiting is None or waiting.guard is not guard:
@@ -233,9 +232,10 @@ class ProducerState:
         Without a time the batches were loaded, not heard now.
         """
         aborted: list[AbortedTxn] = []
-        for producer_id, producer in staged.producers.items():
+        for producer in staged.producers.values():
             producer.heard_ms = now_ms
-            if self.verifications:
+        if self.verifications:
+            for producer_id, producer in staged.producers.items():
                 self._clear_verification(producer_id, producer, staged)
         self.producers.update(staged.producers)
         self.ongoing.update(staged.started)
