@@ -183,9 +183,14 @@ class Coordinators(Generic[S]):
 
     def operate(self, now: int, decide: Callable[[S], Outcome]) -> None:
         """Carry out an operation on every shard."""
-        for number, coordinator in list(self.by_partition.items()):
-            with _Appending(self, now, number):
-                self._carry_out(now, number, coordinator.operate(now, decide))
+        for number in list(self.by_partition):
+            self.operate_on(now, number, decide)
+
+    def operate_on(self, now: int, number: int, decide: Callable[[S], Outcome]) -> None:
+        """Carry out an operation on the shard of one partition."""
+        coordinator = self.by_partition[number]
+        with _Appending(self, now, number):
+            self._carry_out(now, number, coordinator.operate(now, decide))
 
     # Timers
 

@@ -103,10 +103,10 @@ class AutoTopicsConfig:
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2
+    transaction_state_log_segment_bytes: int = 100 << 20
 
 
 _COMPACTED = (("cleanup.policy", "compact"), ("compression.type", "producer"))
-_SEGMENTS = ("segment.bytes", str(100 << 20))
 
 
 @define(eq=False)
@@ -187,7 +187,7 @@ class AutoTopics:
                 ("compression.type", "uncompressed"),
                 ("cleanup.policy", "compact"),
                 ("min.insync.replicas", min_isr),
-                _SEGMENTS,
+                ("segment.bytes", str(config.transaction_state_log_segment_bytes)),
             )
             return c.CreatableTopic(
                 *(name, config.transaction_state_log_num_partitions),

@@ -22,7 +22,7 @@ from refimpl.messages import group as m
 from refimpl.messages.broker import Request, TopicPartition
 from refimpl.messages.cluster import GROUP, ClusterMetadata, ConfigResource
 from refimpl.messages.transactions import TxnMarker
-from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
+from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_for
 from refimpl.records.schema import Uuid
 from refimpl.storage.format.batch import NO_SEQUENCE
 from refimpl.storage.replica.transactional import Writer
@@ -38,6 +38,9 @@ AT_LEADERS: Mapping[str | None, str] = dict.fromkeys(
     "NOT_LEADER_OR_FOLLOWER",
 )
 """What WriteTxnMarkers calls the errors of a group's coordinator."""
+
+TOPIC_OF = {m.GROUP: OFFSETS_TOPIC, m.TRANSACTION: TRANSACTIONS_TOPIC}
+"""The topic of each type of coordinators."""
 
 
 @define(eq=False)
@@ -184,26 +187,23 @@ class GroupCoordinators:
         return -1 if topic is None else partition_for(group_id, len(topic.partitions) or 1)
 
     def find(self, request: Request) -> None:
-        """FindCoordinator: the coordinators of these groups. The first such request creates the
-        topic.
+        """FindCoordinator: the coordinators of these groups or transactional ids. The first such
+        request creates the topic.
         """
         body: m.FindCoordinatorRequest = request.body
         found = [self._found(body.key_type, key) for key in body.keys]
         self.context.respond(request, m.FindCoordinatorResponse(found))
 
     def _found(self, key_type: int, key: str) -> m.FoundCoordinator:
-        if key_type == m.TRANSACTION:
-            # librdkafka takes this error alone for final, and asks for ever after any other.
-            why = "Transactions are not served here."
-            return m.FoundCoordinator(key, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", message=why)
-        if key_type != m.GROUP:
-            why = "Only groups have coordinators here."
+        name = TOPIC_OF.get(key_type)
+        if name is None:
+            why = "Only groups and transactional ids have coordinators here."
             return m.FoundCoordinator(key, "INVALID_REQUEST", message=why)
-        topic = self.metadata.topics.get(OFFSETS_TOPIC)
+        topic = self.metadata.topics.get(name)
         if topic is None:
-            self.auto_topics.create((OFFSETS_TOPIC,))
+            self.auto_topics.create((name,))
             return m.FoundCoordinator(key, "COORDINATOR_NOT_AVAILABLE")
-        led = topic.partitions.get(self._partition_of(key))
+        led = topic.partitions.get(partition_for(key, len(topic.partitions) or 1))
         leader = None if led is None else led.decision.leader
         broker = None if leader is None else self.metadata.brokers.get(leader)
         if leader is None or broker is None or broker.fenced:

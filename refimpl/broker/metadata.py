@@ -20,6 +20,13 @@ class Metadata(ClusterMetadata):
 
     context: Context = field(kw_only=True)
     controller_epoch: int = -1
+    # : The newest version that this broker has heard of
+    heard_version: int = -1
+
+    @property
+    def is_current(self) -> bool:
+        """True if no update is missing before one that this broker has heard of."""
+        return self.metadata_version >= self.heard_version
 
     def take(self, news: UpdateMetadataRequest) -> Sequence[Change]:
         """Apply an update; return the changes that concern us, and the subjects that a full update
@@ -42,10 +49,12 @@ class Metadata(ClusterMetadata):
         elif newer:
             return ()
         elif news.metadata_version != self.metadata_version + 1:
+            self.heard_version = max(self.heard_version, news.metadata_version)
             return self._partitions_of(news)
         else:
             changes = news.changes
         self.controller_epoch, self.metadata_version = news.controller_epoch, news.metadata_version
+        self.heard_version = max(self.heard_version, news.metadata_version) if not newer else -1
         self.controller_id, self.cluster_id = news.controller_id, news.cluster_id
         return [change for change in changes if self.apply(change)]
 

@@ -30,6 +30,7 @@ from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
+from refimpl.broker.transaction_coordinators import TransactionCoordinators
 from refimpl.broker.transactional_produce import TransactionalProduces
 from refimpl.broker.verification import Guards, Verifications
 from refimpl.configs import Configs
@@ -40,15 +41,18 @@ from refimpl.machines.election import ControllerFence
 from refimpl.messages import broker as m
 from refimpl.messages import controller as c
 from refimpl.messages import group as g
+from refimpl.messages import transaction_coordination as t
 from refimpl.messages.controller import BrokerAddress
 from refimpl.messages.observations import BrokerEpochTaken, Ignored, WentOffline
 from refimpl.messages.transaction_coordination import AddPartitionsToTxnResponse
-from refimpl.messages.transactions import WriteTxnMarkersRequest
+from refimpl.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from refimpl.named import named
+from refimpl.transactions.config import TransactionConfig
 
 REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE, GROUPS = (
     *("register", "heartbeat", "fetch", "isr", "expire", "offline", "groups"),
 )
+TRANSACTIONS, MARKERS = "transactions", "markers"
 #: A period as long as Kafka's default for "never"
 NEVER = 2**62
 
@@ -82,6 +86,7 @@ class Node:
     # : server.properties; without it topics are configured by `min_isr`, and logs by themselves
     configs: Configs | None = None
     group_config: GroupConfig = field(factory=GroupConfig)
+    transaction_config: TransactionConfig = field(factory=TransactionConfig)
     # : Makes a part of a member's id; without it ids count on from this process's number
     new_id: Callable[[], str] | None = None
     context: Context = field(init=False)
@@ -99,6 +104,7 @@ class Node:
     client_quotas: ClientQuotas = field(init=False)
     leader: Leader = field(init=False)
     groups: GroupCoordinators = field(init=False)
+    transactions: TransactionCoordinators = field(init=False)
     fetchers: Fetchers = field(init=False)
     replicas: ReplicaManager = field(init=False)
     forwarding: Forwarding = field(init=False)
@@ -142,9 +148,16 @@ class Node:
             verifications=self.verifications,
         )
         self.markers = Markers(context, self.leader, self.groups, self._wait)
+        self.transactions = TransactionCoordinators(
+            *(context, self.metadata, self.transaction_config, self.producer_ids),
+            appended=self.leader.appended,
+            arm=lambda at_ms: self._set(at_ms, TRANSACTIONS),
+            arm_markers=lambda at_ms: self._set(at_ms, MARKERS),
+        )
         self.replicas = ReplicaManager(
             *(context, self.metadata, self.storage, self.min_isr, self.leader, self.fetchers),
-            *(self.produces, self.fetches, self.deletes, self.groups, self.configs),
+            *(self.produces, self.fetches, self.deletes, self.groups, self.transactions),
+            self.configs,
         )
         self._handlers = {
             m.ProduceRequest: self._produce,
@@ -165,14 +178,15 @@ class Node:
             c.AlterPartitionResponse: self.leader.altered,
             c.BrokerRegistrationResponse: self._registered,
             c.BrokerHeartbeatResponse: lambda now, response: self.lifecycle.heard(response),
-            c.InitProducerIdRequest: lambda now, request: self.producer_ids.init(request),
-            c.AllocateProducerIdsResponse: (
-                lambda now, response: self.producer_ids.allocated(response)
-            ),
+            c.InitProducerIdRequest: self.producer_ids.init,
+            c.AllocateProducerIdsResponse: self.producer_ids.allocated,
             **dict.fromkeys(FORWARDED, self.forwarding.forward),
             **dict.fromkeys(g.REQUESTS, self.groups.handle),
             g.FindCoordinatorRequest: lambda now, request: self.groups.find(request),
             g.ListGroupsRequest: lambda now, request: self.groups.list_groups(request),
+            **dict.fromkeys(t.REQUESTS, self.transactions.handle),
+            t.ListTransactionsRequest: self.transactions.list_transactions,
+            WriteTxnMarkersResponse: self.transactions.answered,
         }
         self._timers = {
             REGISTER: self._register_again,
@@ -180,6 +194,7 @@ class Node:
             FETCH: self._retry_fetches,
             ISR: self._keep_isrs,
             OFFLINE: self._give_up_offline,
+            MARKERS: self._send_markers,
         }
 
     @property
@@ -210,6 +225,7 @@ class Node:
         """Give up the requests to another broker whose connection is lost."""
         self.fetchers.disconnected(broker)
         self.verifications.disconnected(broker)
+        self.transactions.markers.disconnected(broker)
 
     def close(self) -> None:
         """Close the storage after `Stopped`: flush, write the checkpoint, and leave the mark."""
@@ -229,6 +245,8 @@ class Node:
                 handler(now, message)
             elif isinstance(message, m.Response):
                 _ = self.forwarding.answered(message) or self.auto_topics.answered(message)
+        if self.transactions.markers.is_new:
+            self.transactions.send(now)
         if context.storage_failed:
             context.storage_failed = False
             self._set(now, OFFLINE)
@@ -257,6 +275,11 @@ class Node:
             if again is not None:
                 self._set(again, GROUPS)
             return
+        if name == TRANSACTIONS:
+            again = self.transactions.coordinators.expire(now)
+            if again is not None:
+                self._set(again, TRANSACTIONS)
+            return
         own = self._timers.get(name)
         period = self.storage.work(name) if own is None else own(now)
         if 0 < period < NEVER:
@@ -282,6 +305,10 @@ class Node:
     def _keep_isrs(self, now: int) -> int:
         self.leader.keep_isrs(now)
         return max(1, self.config.replica_lag_time_max_ms // 2)
+
+    def _send_markers(self, now: int) -> int:
+        self.transactions.retry(now)
+        return 0
 
     # Starting
 
@@ -383,6 +410,7 @@ class Node:
             self.produces.give_up(partition, PartitionOffline.kafka_error)
             self.deletes.give_up(partition, PartitionOffline.kafka_error)
             self.groups.coordinators.resigned(now, partition)
+            self.transactions.coordinators.resigned(now, partition)
             self.fetches.check(now, partition)
         why = self.logs.failure()
         if why is not None:

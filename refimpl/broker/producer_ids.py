@@ -1,6 +1,7 @@
-"""Producer ids for idempotent producers, from blocks that the controller allocates (KIP-730)."""
+"""Producer ids, from blocks that the controller allocates (KIP-730)."""
 
 from collections import deque
+from collections.abc import Callable
 
 from attrs import define, field
 
@@ -12,6 +13,7 @@ from refimpl.messages.controller import (
     InitProducerIdResponse,
 )
 from refimpl.messages.observations import Refused
+from refimpl.transactions.errors import NoProducerIds
 
 
 @define(eq=False)
@@ -25,21 +27,42 @@ class ProducerIds:
     next: int = 0
     end: int = 0
     asked: int = 0
-    waiting: deque[Request] = field(factory=deque[Request])
+    # : Each is called with the time once an id is at hand, which it may take
+    waiting: deque[Callable[[int], None]] = field(factory=deque[Callable[[int], None]])
 
-    def init(self, request: Request) -> None:
+    @property
+    def available(self) -> bool:
+        """True if an id is at hand."""
+        return self.next < self.end
+
+    def init(self, now: int, request: Request) -> None:
         """Give a producer without transactions an id that no other has had.
 
         A producer that names its own id gets a new one too: it may raise its epoch by itself
         (KIP-360).
         """
-        self.waiting.append(request)
-        self._serve()
+        self.wait(lambda _: self._give(request))
+        self._serve(now)
 
-    def _serve(self) -> None:
-        while self.waiting and self.next < self.end:
-            self.context.respond(self.waiting.popleft(), InitProducerIdResponse(None, self.next, 0))
-            self.next += 1
+    def _give(self, request: Request) -> None:
+        self.context.respond(request, InitProducerIdResponse(None, self.take(), 0))
+
+    def take(self) -> int:
+        """Take an id. Raises NoProducerIds."""
+        if not self.available:
+            raise NoProducerIds(self.context.id)
+        self.next += 1
+        return self.next - 1
+
+    def wait(self, then: Callable[[int], None]) -> None:
+        """Call a function once an id is at hand."""
+        self.waiting.append(then)
+        if not self.available and not self.asked:
+            self.ask()
+
+    def _serve(self, now: int) -> None:
+        while self.waiting and self.available:
+            self.waiting.popleft()(now)
         if self.waiting and not self.asked:
             self.ask()
 
@@ -50,7 +73,7 @@ class ProducerIds:
             body = AllocateProducerIdsRequest(context.id, context.broker_epoch)
             self.asked = context.request(context.controller, body)
 
-    def allocated(self, response: Response) -> None:
+    def allocated(self, now: int, response: Response) -> None:
         """Take the controller's answer."""
         body: AllocateProducerIdsResponse = response.body
         if response.correlation_id != self.asked:
@@ -60,4 +83,4 @@ class ProducerIds:
             self.context.outputs.append(Refused("AllocateProducerIds", body.error))
             return
         self.next, self.end = body.first_producer_id, body.first_producer_id + body.length
-        self._serve()
+        self._serve(now)

@@ -17,6 +17,7 @@ from refimpl.broker.log_manager import LogManager
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
+from refimpl.broker.transaction_coordinators import TransactionCoordinators
 from refimpl.configs import Configs
 from refimpl.controller.configs import MIN_ISR, number
 from refimpl.errors import Refusal, StorageOffline
@@ -55,6 +56,7 @@ class ReplicaManager:
     fetches: Fetches
     deletes: Deletes
     groups: GroupCoordinators
+    transactions: TransactionCoordinators
     # : The file's settings, if topics and their logs are configured by Kafka's names
     configs: Configs | None = None
 
@@ -173,6 +175,7 @@ class ReplicaManager:
         self.produces.give_up(partition)
         self.deletes.give_up(partition)
         self.groups.coordinators.resigned(now, partition)
+        self.transactions.coordinators.resigned(now, partition)
         self.fetches.check(now, partition)
         self.storage.delete(partition.name)
         self.context.outputs.append(Deleted(partition.name))
@@ -206,11 +209,13 @@ class ReplicaManager:
         if partition.replica.log.end > partition.replica.high_watermark:
             self.leader.advance_high_watermark(now, partition)
         self.groups.coordinators.elected(now, partition)
+        self.transactions.coordinators.elected(now, partition)
 
     def _now_follows(self, now: int, partition: Partition, end: int) -> None:
         self.context.outputs.append(BecameFollower(partition.name, end))
         self.produces.give_up(partition)
         self.deletes.give_up(partition)
         self.groups.coordinators.resigned(now, partition)
+        self.transactions.coordinators.resigned(now, partition)
         self.fetches.check(now, partition)
         self.fetchers.follow(now, partition)

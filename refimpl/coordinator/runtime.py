@@ -87,6 +87,8 @@ class Coordinator(Generic[S]):
     load_buffer_size: int
     # : The time for which an answer waits for its records to be committed
     commit_timeout_ms: int
+    # : True if it becomes active only once everything that it has loaded is committed
+    waits_for_commit: bool = False
     state: State = State.LOADING
     #: The offset up to which the log has been read
     position: int = field(init=False)
@@ -116,9 +118,13 @@ class Coordinator(Generic[S]):
                 self.shard.replay(record, None if offset < high_watermark else offset)
             if self.position < self.written:
                 self._set(LOAD, now)
-            else:
+            elif self._may_act(high_watermark):
                 self._activate(now)
         return self._take_outputs()
+
+    def _may_act(self, high_watermark: int) -> bool:
+        """True if nothing that was loaded may still be lost, or answers alone depend on it."""
+        return not self.waits_for_commit or high_watermark >= self.written
 
     def _activate(self, now: int) -> None:
         self.state = State.ACTIVE
@@ -231,6 +237,10 @@ class Coordinator(Generic[S]):
     def committed(self, high_watermark: int) -> Sequence[Output]:
         """Take a new high watermark: send the answers that waited for it, in order."""
         self.shard.commit(high_watermark)
+        if self.state is State.LOADING and self.waits_for_commit:
+            if self.position >= self.written <= high_watermark:
+                self._set(LOAD, 0)
+            return self._take_outputs()
         deferred = self.deferred
         while deferred and deferred[0].end <= high_watermark:
             for answer in deferred.popleft().answers:

@@ -38,6 +38,10 @@ class Versioned(Generic[K, V]):
         replaced = self._replaced.get(key)
         return replaced[0].value if replaced else self.current.get(key)
 
+    def is_pending(self, key: K) -> bool:
+        """True if the last change of a key is not committed."""
+        return key in self._replaced
+
     def is_gone(self, key: K) -> bool:
         """True if a key has no value in either view."""
         return key not in self.current and key not in self._replaced

@@ -12,6 +12,8 @@ def as_json(message: Any, version: int) -> dict[str, Any]:
     for field in fields_of(message.__class__):
         value = getattr(message, field.name)
         there = field.versions.first <= version <= field.versions.last
+        if field.versions.is_own:
+            continue
         if there and (field.versions.tag is None or value != field.default):
             shown[field.json_name] = _json_field(field, value, version)
     return shown

@@ -36,6 +36,7 @@ from refimpl.records.schema import (
     Reader,
     Text,
     Uuid,
+    own,
     read,
     since,
     tagged,
@@ -129,6 +130,8 @@ class TransactionLogValue:
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64
     client_transaction_version: Annotated[int, INT16, tagged(2, 1)] = 0
+    # : The producer's epoch before, if it gave that up itself; Kafka 4.3 keeps it in memory alone
+    last_producer_epoch: Annotated[int, INT16, own(1000, 1)] = -1
 
 
 @frozen
@@ -201,6 +204,11 @@ SHARE_RECORDS = {
     0: RecordType(0, share.ShareSnapshotKey, share.ShareSnapshotValue),
     1: RecordType(1, share.ShareUpdateKey, share.ShareUpdateValue),
 }
+
+
+def records_in(topic: str) -> Mapping[int, RecordType]:
+    """The types of records in an internal topic."""
+    return TRANSACTION_RECORDS if topic == TRANSACTIONS_TOPIC else GROUP_RECORDS
 
 
 class UnknownRecordType(CorruptBatch):

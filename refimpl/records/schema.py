@@ -71,11 +71,15 @@ Texts = Annotated[tuple[str, ...], STRING]
 
 @frozen
 class Versions:
-    """The versions that have a field, and its tag where it is an optional one."""
+    """The versions that have a field, and its tag where it is an optional one.
+
+    Kafka does not know a field that is our own, and skips it.
+    """
 
     first: int = 0
     last: int = LATEST
     tag: int | None = None
+    is_own: bool = False
 
 
 def since(first: int, last: int = LATEST) -> Versions:
@@ -86,6 +90,11 @@ def since(first: int, last: int = LATEST) -> Versions:
 def tagged(tag: int, first: int = 0) -> Versions:
     """A field that is written only if it differs from its default, after all others."""
     return Versions(first, tag=tag)
+
+
+def own(tag: int, first: int = 0) -> Versions:
+    """A tagged field that Kafka does not have; tools print what Kafka's print."""
+    return Versions(first, tag=tag, is_own=True)
 
 
 @frozen

@@ -113,7 +113,7 @@ def _converted(one: Field[Any]) -> tuple[Convert, Any]:
     if one.default is not MISSING:
         default = one.default
     if not nullable:
-        return convert, default
+        return (_moment if convert is _datetime else convert), default
     return (lambda value: None if value is None else convert(value)), default
 
 
@@ -175,4 +175,9 @@ def _timedelta(value: int) -> timedelta:
 
 
 def _datetime(value: int) -> datetime | None:
-    return None if value < 0 else datetime.fromtimestamp(value / 1000, UTC)
+    return None if value < 0 else _moment(value)
+
+
+def _moment(value: int) -> datetime:
+    """A time in a field that is never null; -1 stands for none there."""
+    return datetime.fromtimestamp(value / 1000, UTC)

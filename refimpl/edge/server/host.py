@@ -27,6 +27,7 @@ from refimpl.messages.broker import CONSUMER, Request, Response, Timer
 from refimpl.messages.cluster import Endpoint
 from refimpl.messages.controller import BrokerAddress, Stopped, StorageFailed
 from refimpl.storage.config import LogConfig
+from refimpl.transactions.config import TransactionConfig
 
 CLIENT = CONSUMER
 """The node id of whoever asks by the wire."""
@@ -136,6 +137,7 @@ class BrokerHost:
             auto_topics_config=auto_topics_config(self.configs),
             configs=self.configs,
             group_config=GroupConfig.of(self.configs),
+            transaction_config=TransactionConfig.of(self.configs),
             new_id=lambda: str(uuid4()),
         )
 

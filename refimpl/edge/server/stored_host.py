@@ -30,6 +30,7 @@ from refimpl.metadata.contract import (
     Result,
 )
 from refimpl.metadata.errors import StoreError
+from refimpl.transactions.config import TransactionConfig
 
 PEER = "PEER"
 """The listener on which a broker hears other brokers; clients are on the first one."""
@@ -136,6 +137,7 @@ class StoredBrokerHost(BrokerHost):
             auto_topics_config=auto_topics_config(self.configs),
             configs=self.configs,
             group_config=GroupConfig.of(self.configs),
+            transaction_config=TransactionConfig.of(self.configs),
             new_id=lambda: str(uuid4()),
             candidate=candidate,
         )

@@ -104,8 +104,14 @@ class Cluster:
         """
         if self._state != "has not been started":
             raise NotRunning(f"this cluster {self._state}: make another one")
-        offsets_replicas = str(min(3, self.brokers))
-        static = {**QUICK, "offsets.topic.replication.factor": offsets_replicas, **self._settings}
+        replicas, in_sync = str(min(3, self.brokers)), str(min(2, self.brokers))
+        static = {
+            **QUICK,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            **self._settings,
+        }
         configs = Configs(static)
         limits = limits_of(configs)
         budget = Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes))

@@ -18,10 +18,10 @@ from refimpl.machines.replica_log import (
 )
 from refimpl.named import named
 from refimpl.records.coordinators import (
-    GROUP_RECORDS,
     CoordinatorRecord,
     UnknownRecordType,
     read_record,
+    records_in,
     write_record,
 )
 from refimpl.records.transactional import InTransaction, TransactionEnd
@@ -213,10 +213,11 @@ class PartitionReplicaLog:
         out.
         """
         found: list[tuple[int, CoordinatorRecord]] = []
+        kinds = records_in(self.log.folder.rpartition("-")[0])
         for one in decode_records(batch):
             if one.key is not None:
                 with suppress(UnknownRecordType):
-                    found.append((one.offset, read_record(GROUP_RECORDS, one.key, one.value)))
+                    found.append((one.offset, read_record(kinds, one.key, one.value)))
         return found
 
     def epoch_at(self, offset: int) -> int:

@@ -107,7 +107,7 @@ def test_whoever_leads_the_groups_partition_and_lives_coordinates_it() -> None:
     assert found() == nobody, "its partitions are not told yet"
     cluster.decide(2, 1, partitions=(ORDERS, OFFSETS))
     assert found() == g.FoundCoordinator("g", None, 2)
-    assert found(g.GROUP + 1).error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    assert found(g.SHARE).error == "INVALID_REQUEST"
     cluster.news(BrokerRegistration(2, EPOCH, 1, fenced=True))
     assert found() == nobody
     cluster.decide(9, 2, partitions=(OFFSETS,), full=False)

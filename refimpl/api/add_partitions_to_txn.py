@@ -1,0 +1,64 @@
+"""AddPartitionsToTxn: partitions that a transaction writes to (KIP-98).
+
+Since version 4 brokers send it, of several transactions at once, and may ask if a partition is in
+its transaction already (KIP-890).
+"""
+
+from typing import Any
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import by_topic, partitions
+from refimpl.api.transactions import error_of
+from refimpl.messages.transaction_coordination import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+
+FENCED, BATCHED, ADDED_BY_LEADERS = 2, 4, 5
+
+
+def handle(call: Call) -> Handling:
+    """Let each transaction's coordinator answer."""
+    request = call.request
+    if call.version < BATCHED:
+        answer: AddPartitionsToTxnResponse = yield AddPartitionsToTxnRequest(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            partitions(request.v3_and_below_topics, "name", "partitions"),
+            transaction_version=0,
+        )
+        return {"results_by_topic_v3_and_below": _results(call, answer)}
+    results: list[Values] = []
+    for one in request.transactions:
+        answer = yield _request(call, one)
+        results.append(
+            {
+                "transactional_id": one.transactional_id,
+                "topic_results": _results(call, answer),
+            }
+        )
+    return {"error_code": None, "results_by_transaction": results}
+
+
+def _request(call: Call, one: Any) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(
+        *(one.transactional_id, one.producer_id, one.producer_epoch),
+        partitions(one.topics, "name", "partitions"),
+        one.verify_only,
+        2 if call.version >= ADDED_BY_LEADERS else 0,
+    )
+
+
+def _results(call: Call, answer: AddPartitionsToTxnResponse) -> list[Values]:
+    results = by_topic(
+        (
+            name,
+            {
+                "partition_index": name.partition,
+                "partition_error_code": error_of(call, error, FENCED),
+            },
+        )
+        for name, error in answer.partitions
+    )
+    return [{"name": topic, "results_by_partition": of} for topic, of in results.items()]

@@ -1,0 +1,31 @@
+"""DescribeTransactions: transactional ids and their open transactions (KIP-664)."""
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import by_topic
+from refimpl.messages.transaction_coordination import (
+    DescribeTransactionRequest,
+    DescribeTransactionResponse,
+)
+
+
+def handle(call: Call) -> Handling:
+    """Describe each transactional id."""
+    states: list[Values] = []
+    for transactional_id in call.request.transactional_ids:
+        answer: DescribeTransactionResponse = yield DescribeTransactionRequest(transactional_id)
+        states.append(_described(answer))
+    return {"transaction_states": states}
+
+
+def _described(one: DescribeTransactionResponse) -> Values:
+    topics = by_topic((name, name.partition) for name in one.partitions)
+    return {
+        "error_code": one.error,
+        "transactional_id": one.transactional_id,
+        "transaction_state": one.state,
+        "transaction_timeout": max(one.timeout_ms, 0),
+        "transaction_start_time": one.start_ms,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "topics": [{"topic": topic, "partitions": of} for topic, of in topics.items()],
+    }
