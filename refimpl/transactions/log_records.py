@@ -62,7 +62,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[TransactionPartitio
     )
 
 
-def metadata_of(value: TransactionLogValue) -> TransactionMetadata:
+def metadata_of(value: TransactionLogValue, last_epoch: int = LAST_EPOCH) -> TransactionMetadata:
     """The state in a record, ours or Kafka's."""
     at = ProducerIdentity(value.producer_id, value.producer_epoch)
     after = value.next_producer_id
@@ -80,6 +80,7 @@ def metadata_of(value: TransactionLogValue) -> TransactionMetadata:
         updated_ms=value.transaction_last_update_timestamp_ms,
         started_ms=value.transaction_start_timestamp_ms,
         client_version=value.client_transaction_version,
+        last_epoch=last_epoch,
     )
 
 

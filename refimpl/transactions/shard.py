@@ -116,7 +116,7 @@ class TransactionShard:
 
     def _new(self) -> TransactionMetadata:
         at = ProducerIdentity(self.new_id(), -1)
-        return TransactionMetadata(at=at, next=at)
+        return TransactionMetadata(at=at, next=at, last_epoch=self.store.last_epoch)
 
     # The transaction
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from refimpl.coordinator.versioned import Versioned
-from refimpl.machines.transaction_coordinator import State, TransactionMetadata
+from refimpl.machines.transaction_coordinator import LAST_EPOCH, State, TransactionMetadata
 from refimpl.machines.transaction_errors import ConcurrentTransactions
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord
@@ -22,6 +22,8 @@ class TransactionStore:
 
     ids: Versioned[str, TransactionMetadata] = field(factory=Versioned[str, TransactionMetadata])
     owed: dict[str, set[TopicPartition]] = field(factory=dict[str, set[TopicPartition]])
+    #: The last epoch of each producer id; models have fewer
+    last_epoch: int = LAST_EPOCH
     # : The ids whose decision is written, and the offset of its record, -1 if that is committed
     _prepared: dict[str, int] = field(factory=dict[str, int])
 
@@ -30,7 +32,7 @@ class TransactionStore:
     def replay(self, record: CoordinatorRecord, offset: int | None) -> None:
         """Apply a record; `offset` is its offset, or None if it is known to be committed."""
         transactional_id: str = record.key.transactional_id
-        metadata = None if record.value is None else metadata_of(record.value)
+        metadata = None if record.value is None else metadata_of(record.value, self.last_epoch)
         self.ids.put(transactional_id, metadata, offset)
         self.owed.pop(transactional_id, None)
         self._prepared.pop(transactional_id, None)
