@@ -78,7 +78,9 @@ class ListedLog:
     def end(self) -> int:
         return len(self.records)
 
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+    def append(
+        self, now: int, records: Sequence[CoordinatorRecord], transaction: object = None
+    ) -> int:
         self.records += records
         return len(self.records) - 1
 

@@ -2,15 +2,12 @@
 
 import asyncio
 import ssl
-import time
 import urllib.request
-import warnings
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
 
 from refimpl.edge import BlockingCluster
 
@@ -29,28 +26,6 @@ LOGIN = {
 def cluster() -> Iterator[BlockingCluster]:
     with BlockingCluster(brokers=1) as cluster:
         yield cluster
-
-
-def test_librdkafka_ends_where_there_are_no_transactions(cluster: BlockingCluster) -> None:
-    """It asks again for ever after any error but this one."""
-    begun = time.monotonic()
-    settings: dict[str, Any] = {"transactional.id": "t", "log_level": 0}
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
-    with pytest.raises(KafkaException) as refused:
-        producer.init_transactions(60)
-    assert time.monotonic() - begun < 30
-    error = refused.value.args[0]
-    assert error.fatal()
-    assert "Transactions are not served here." in error.str()
-
-
-def test_kafka_python_ends_where_there_are_no_transactions(cluster: BlockingCluster) -> None:
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        kafka: Any = import_module("kafka")
-    producer = kafka.KafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id="t")
-    with pytest.raises(kafka.errors.TransactionalIdAuthorizationFailedError):
-        producer.init_transactions()
-    producer.close(0)
 
 
 def connect(cluster: BlockingCluster, **settings: Any) -> None:

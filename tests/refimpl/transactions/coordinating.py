@@ -46,7 +46,9 @@ class Log:
     def end(self) -> int:
         return len(self.pairs)
 
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+    def append(
+        self, now: int, records: Sequence[CoordinatorRecord], transaction: object = None
+    ) -> int:
         if self.refuses is not None:
             raise self.refuses
         self.pairs += [write_record(one) for one in records]

@@ -1,0 +1,180 @@
+"""Transactions of librdkafka, kafka-python and aiokafka."""
+
+import asyncio
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from refimpl.edge import BlockingCluster
+from tests.refimpl.edge.patience import PATIENCE_S
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
+    kafka: Any = import_module("kafka")
+confluent: Any = import_module("confluent_kafka")
+aiokafka: Any = import_module("aiokafka")
+aiokafka_errors: Any = import_module("aiokafka.errors")
+
+KEPT = [b"0-0", b"0-1", b"2-0", b"2-1"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[BlockingCluster]:
+    """Three brokers for all tests here; each has topics and ids of its own."""
+    with BlockingCluster(brokers=3, seed=1) as cluster:
+        yield cluster
+
+
+def read(cluster: BlockingCluster, topic: str, isolation: str = "read_committed") -> list[bytes]:
+    """The values of a topic of one partition, up to its end."""
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "nobody",
+        "isolation.level": isolation,
+        "enable.partition.eof": True,
+    }
+    reader = confluent.Consumer(settings)
+    reader.assign([confluent.TopicPartition(topic, 0, 0)])
+    found: list[bytes] = []
+    while (message := reader.poll(PATIENCE_S)) is not None and message.error() is None:
+        found.append(message.value())
+    reader.close()
+    assert message is not None, "nothing within the time"
+    return found
+
+
+# librdkafka
+
+
+def librdkafka(cluster: BlockingCluster, transactional_id: str) -> Any:
+    """A producer that is initialised."""
+    settings = {"transactional.id": transactional_id, "log_level": 0}
+    producer = confluent.Producer({"bootstrap.servers": cluster.bootstrap, **settings})
+    producer.init_transactions(PATIENCE_S)
+    return producer
+
+
+def test_librdkafka_commits_and_aborts(cluster: BlockingCluster) -> None:
+    producer = librdkafka(cluster, "rd")
+    for number, ends in enumerate(("commit", "abort", "commit")):
+        producer.begin_transaction()
+        for one in range(2):
+            producer.produce("rd", b"%d-%d" % (number, one), partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        getattr(producer, f"{ends}_transaction")(PATIENCE_S)
+    assert read(cluster, "rd") == KEPT
+    assert len(read(cluster, "rd", "read_uncommitted")) == 6
+
+
+def test_a_zombie_of_librdkafka_is_fenced_and_its_records_aborted(cluster: BlockingCluster) -> None:
+    zombie = librdkafka(cluster, "rd-zombie")
+    zombie.begin_transaction()
+    zombie.produce("rd-zombie", b"old", partition=0)
+    assert zombie.flush(PATIENCE_S) == 0
+    newest = librdkafka(cluster, "rd-zombie")
+    with pytest.raises(confluent.KafkaException) as fenced:
+        zombie.commit_transaction(PATIENCE_S)
+    assert fenced.value.args[0].name() == "_FENCED"
+    newest.begin_transaction()
+    newest.produce("rd-zombie", b"new", partition=0)
+    newest.commit_transaction(PATIENCE_S)
+    assert read(cluster, "rd-zombie") == [b"new"]
+
+
+def test_librdkafka_commits_offsets_with_records(cluster: BlockingCluster) -> None:
+    producer = librdkafka(cluster, "rd-offsets")
+    producer.begin_transaction()
+    for one in range(3):
+        producer.produce("rd-in", b"%d" % one, partition=0)
+    producer.commit_transaction(PATIENCE_S)
+    consumer = confluent.Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "rd-group",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["rd-in"])
+    polled = consumer.consume(3, PATIENCE_S)
+    for ends, committed in (("abort", [-1001]), ("commit", [3])):
+        producer.begin_transaction()
+        for message in polled:
+            producer.produce("rd-out", message.value(), partition=0)
+        where = [confluent.TopicPartition("rd-in", 0, 3)]
+        group = consumer.consumer_group_metadata()
+        producer.send_offsets_to_transaction(where, group, PATIENCE_S)
+        getattr(producer, f"{ends}_transaction")(PATIENCE_S)
+        found = consumer.committed(where, timeout=PATIENCE_S)
+        assert [one.offset for one in found] == committed, ends
+    consumer.close()
+    assert read(cluster, "rd-out") == [b"0", b"1", b"2"]
+
+
+# kafka-python
+
+
+def test_kafka_python_commits_aborts_and_is_fenced(cluster: BlockingCluster) -> None:
+    servers = cluster.bootstrap.split(",")
+    first, second = [
+        kafka.KafkaProducer(bootstrap_servers=servers, transactional_id="kp") for _ in range(2)
+    ]
+    first.init_transactions()
+    for number, ends in enumerate(("commit", "abort", "commit")):
+        first.begin_transaction()
+        for one in range(2):
+            first.send("kp", b"%d-%d" % (number, one), partition=0).get(PATIENCE_S)
+        getattr(first, f"{ends}_transaction")()
+    first.begin_transaction()
+    first.send("kp", b"old", partition=0).get(PATIENCE_S)
+    second.init_transactions()
+    with pytest.raises(kafka.errors.ProducerFencedError):
+        first.commit_transaction()
+    second.begin_transaction()
+    second.send("kp", b"new", partition=0)
+    where = {kafka.TopicPartition("kp", 0): kafka.structs.OffsetAndMetadata(4, "", -1)}
+    second.send_offsets_to_transaction(where, "kp-group")
+    second.commit_transaction()
+    for one in (first, second):
+        one.close(1)
+    assert read(cluster, "kp") == [*KEPT, b"new"]
+
+
+# aiokafka
+
+
+async def with_aiokafka(cluster: BlockingCluster) -> Any:
+    """Commit, abort, be fenced; answers the group's committed offset."""
+    settings = {"bootstrap_servers": cluster.bootstrap, "transactional_id": "aio"}
+    first, second = (aiokafka.AIOKafkaProducer(**settings) for _ in range(2))
+    part = aiokafka.TopicPartition("aio", 0)
+    await first.start()
+    async with first.transaction():
+        await first.send_and_wait("aio", b"kept", partition=0)
+        await first.send_offsets_to_transaction({part: 5}, "aio-group")
+    await first.begin_transaction()
+    await first.send_and_wait("aio", b"aborted", partition=0)
+    await first.abort_transaction()
+    await first.begin_transaction()
+    await first.send_and_wait("aio", b"old", partition=0)
+    await second.start()
+    with pytest.raises(aiokafka_errors.ProducerFenced):
+        await first.commit_transaction()
+    async with second.transaction():
+        await second.send_and_wait("aio", b"new", partition=0)
+    await second.stop()
+    await first.stop()
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id="aio-group")
+    await consumer.start()
+    committed = await consumer.committed(part)
+    await consumer.stop()
+    return committed
+
+
+def test_aiokafka_commits_aborts_and_is_fenced(cluster: BlockingCluster) -> None:
+    assert asyncio.run(with_aiokafka(cluster)) == 5
+    assert read(cluster, "aio") == [b"kept", b"new"]
