@@ -445,11 +445,11 @@ class TransactionCoordinatorModule(Binding):
     def time_out(self) -> None:
         self._may("timeout")
         self._must_be_active()
-        self.now += LONG_MS
-        outcome = self.coordinator.shard.due(self.now, TIME_OUT)
-        self._change(outcome)
+        late = self.now + LONG_MS
+        self._change(self.coordinator.shard.due(late, TIME_OUT))
         transaction = self._ghost()[0]
-        self._take(self.coordinator.due(self.now, TIME_OUT))
+        self.now = late
+        self._take(self.coordinator.due(late, TIME_OUT))
         self._changed("fence", NOBODY, (transaction, NOBODY, True))
         self.timed_out |= {transaction}
 
@@ -501,10 +501,10 @@ class TransactionCoordinatorModule(Binding):
             raise Bound
 
     def late_marker(self, p: int, choice: int) -> None:
-        self._copy()
         there = sorted((one for one in self.sent if one["partition"] == p), key=repr)
         if choice >= len(there):
             raise NoSuchChoice
+        self._copy()
         self._arrives(there[choice])
         self.copies += 1
 

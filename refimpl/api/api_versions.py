@@ -8,14 +8,34 @@ from refimpl.api.call import Call, Values
 from refimpl.api.table import APIS
 
 UNSUPPORTED_BODY = 0
+TRANSACTION_VERSION, MOST = "transaction.version", 2
+"""The feature by which clients and brokers agree on the protocol of transactions (KIP-890)."""
+FEATURES_FROM_0 = 4
 #: Said of Produce, whose versions before 3 are not served: without it librdkafka before 2.8 takes
 #: a broker for too old to compress (KAFKA-18659)
 FIRST_PRODUCE = 0
 
 
 def handle(call: Call) -> Values:
-    """All APIs with their first and last versions."""
-    return {"error_code": None, "api_keys": _listed(), "finalized_features_epoch": -1}
+    """All APIs with their first and last versions, and the features of the cluster.
+
+    Versions before 4 leave out a feature that may be at level 0 (KAFKA-17011).
+    """
+    node = call.broker.node
+    level = node.transaction_config.transaction_version
+    supported = {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": MOST}
+    finalized = {
+        "name": TRANSACTION_VERSION,
+        "max_version_level": level,
+        "min_version_level": level,
+    }
+    return {
+        "error_code": None,
+        "api_keys": _listed(),
+        "supported_features": [supported] if call.version >= FEATURES_FROM_0 else [],
+        "finalized_features_epoch": max(node.metadata.metadata_version, 0),
+        "finalized_features": [finalized] if level else [],
+    }
 
 
 def unsupported() -> Values:

@@ -31,8 +31,8 @@ class TransactionConfig:
     transaction_state_log_load_buffer_size: int = _broker("transaction.state.log.load.buffer.size")
     # : The time for which an answer waits for its record to be committed
     request_timeout_ms: int = 30_000
-    #: The finalized feature `transaction.version`: 0, 1 with flexible records, 2 with KIP-890
-    transaction_version: int = 2
+    #: The finalized feature: 0, 1 with flexible records, 2 with KIP-890
+    transaction_version: int = _broker("transaction.version")
 
     @classmethod
     def of(cls, configs: Configs) -> "TransactionConfig":
