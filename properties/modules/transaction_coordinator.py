@@ -18,6 +18,7 @@ from refimpl.coordinator.runtime import LOAD, Deferred, State
 from refimpl.errors import Refusal
 from refimpl.machines.transaction_coordinator import (
     BY_NAME,
+    PREPARED,
     ProducerIdentity,
     TransactionMetadata,
 )
@@ -231,15 +232,16 @@ class TransactionCoordinatorModule(Binding):
         self.waiting[self.tokens] = (kind, who)
         self._take(self.coordinator.handle(self.now, self.tokens, request))
 
-    def _change(self, outcome: Outcome) -> TransactionMetadata:
-        """The state that a decision writes."""
+    def _must_write(self, outcome: Outcome, *states: Txn) -> None:
+        """The decision must be a record of one of these states."""
         if not outcome.records:
             raise OtherAction
         (record,) = outcome.records
         metadata = metadata_of(record.value)
+        if metadata.state not in states:
+            raise OtherAction
         if metadata.next.id > self.bounds["MaxIds"]:
             raise Bound
-        return metadata
 
     def _changed(self, kind: str, who: int, ghost: tuple[int, int, bool]) -> None:
         self.pending = (kind, who)
@@ -317,8 +319,7 @@ class TransactionCoordinatorModule(Binding):
 
     def init_producer_id(self, i: int) -> None:
         request = self._init(i)
-        if self._change(self._decide(request)).state is not Txn.EMPTY:
-            raise OtherAction
+        self._must_write(self._decide(request), Txn.EMPTY)
         self._handle(request, "init", i)
         self._changed("init", i, (NOTHING, i, True))
 
@@ -330,8 +331,7 @@ class TransactionCoordinatorModule(Binding):
 
     def init_fences(self, i: int) -> None:
         request = self._init(i)
-        if self._change(self._decide(request)).state is not Txn.PREPARE_ABORT:
-            raise OtherAction
+        self._must_write(self._decide(request), Txn.PREPARE_ABORT)
         transaction = self._ghost()[0]
         self._handle(request, "fence", i)
         self._changed("fence", i, (transaction, i, True))
@@ -367,7 +367,7 @@ class TransactionCoordinatorModule(Binding):
 
     def add_partition(self, i: int, p: int) -> None:
         request = self._added(i, p, verify_only=False)
-        self._change(self._decide(request))
+        self._must_write(self._decide(request), Txn.ONGOING)
         self._handle(request, "add", i)
         self._changed("add", i, (self.clients[i].transaction, i, False))
 
@@ -420,7 +420,7 @@ class TransactionCoordinatorModule(Binding):
 
     def end_txn(self, i: int) -> None:
         request = self._end(i)
-        self._change(self._decide(request))
+        self._must_write(self._decide(request), *PREPARED)
         transaction = self._ghost()[0]
         self._handle(request, "end", i)
         self._changed("end", i, (transaction, i, False))
@@ -446,7 +446,7 @@ class TransactionCoordinatorModule(Binding):
         self._may("timeout")
         self._must_be_active()
         late = self.now + LONG_MS
-        self._change(self.coordinator.shard.due(late, TIME_OUT))
+        self._must_write(self.coordinator.shard.due(late, TIME_OUT), Txn.PREPARE_ABORT)
         transaction = self._ghost()[0]
         self.now = late
         self._take(self.coordinator.due(late, TIME_OUT))
@@ -514,7 +514,7 @@ class TransactionCoordinatorModule(Binding):
     def complete(self) -> None:
         self._must_be_active()
         shard = self.coordinator.shard
-        self._change(shard.complete(self.now, ID))
+        self._must_write(shard.complete(self.now, ID), Txn.COMPLETE_COMMIT, Txn.COMPLETE_ABORT)
         ghost = self._ghost()
         self._take(self.coordinator.operate(self.now, lambda one: one.complete(self.now, ID)))
         self._changed("complete", NOBODY, (NOTHING, *ghost[1:]))
@@ -568,7 +568,7 @@ class TransactionCoordinatorModule(Binding):
             store.replay(record, None)
         if not loading:
             coordinator.state = State.ACTIVE
-            coordinator.shard._active = True
+            coordinator.shard.active = True
             store.decided(end)
             if ID in store.owed:
                 store.owed[ID] = {name(p) for p in state["owed"]}

@@ -60,8 +60,8 @@ class TransactionMetadata:
     """A transactional id: its producer and its transaction. Kafka's TransactionMetadata.
 
     `at` is the current identity, which markers bear too. `next` is that of the producer once the
-    transaction is complete. `last` is the one before `at`, if the producer itself gave it up: its
-    answer may have been lost, and it may ask again. A fence leaves no such identity.
+    transaction is complete. `last` is the one before `at` of the same producer: its answer may have
+    been lost, and it may ask again. A fence for a newer instance leaves no such identity.
     """
 
     state: State = State.EMPTY
@@ -205,19 +205,22 @@ class TransactionMetadata:
             return None
         if self.state is State.EMPTY or self.state is State.ONGOING:
             return None
-        if self.committed is not committed:
-            raise errors.InvalidTxnState(_outcome(committed), self.state.shown)
         if self.prepared:
             raise errors.ConcurrentTransactions(self.state.shown)
+        if self.committed is not committed:
+            raise errors.InvalidTxnState(_outcome(committed), self.state.shown)
         return self.at
 
     # The coordinator's own steps
 
     def time_out(self) -> "TransactionMetadata":
-        """Abort a transaction that takes too long, and fence its producer (KIP-588)."""
+        """Abort a transaction that takes too long.
+
+        Its producer is not replaced: it may abort as well, or ask for its next epoch (KIP-588).
+        """
         if self.state is not State.ONGOING:
             raise errors.InvalidTxnState("abort", self.state.shown)
-        return self._fenced()
+        return evolve(self._fenced(), last=self.at)
 
     def complete(self, owed: int) -> "TransactionMetadata":
         """End a decided transaction, once no partition owes an answer to its marker."""

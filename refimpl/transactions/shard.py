@@ -53,7 +53,8 @@ class TransactionShard:
     store: TransactionStore = field(factory=TransactionStore)
     operators: Operators = field(init=False)
     handlers: Mapping[type, Handler] = field(init=False)
-    _active: bool = False
+    # : True once all that was loaded is committed
+    active: bool = False
 
     def __attrs_post_init__(self) -> None:
         """Register the handler of each type of request."""
@@ -81,7 +82,7 @@ class TransactionShard:
     def commit(self, high_watermark: int) -> None:
         """Take a new high watermark: decisions below it are final, and their markers go out."""
         self.store.ids.commit(high_watermark)
-        if self._active:
+        if self.active:
             self._decide(high_watermark)
 
     def _decide(self, high_watermark: int) -> None:
@@ -233,7 +234,7 @@ class TransactionShard:
 
     def loaded(self, now: int) -> Iterable[Outcome]:
         """Go on with what was decided, and start the timers. All that was loaded is committed."""
-        self._active = True
+        self.active = True
         self._decide(2**63)
         yield Outcome(timers={TIME_OUT: self._next(now, TIME_OUT), EXPIRE: self._next(now, EXPIRE)})
 

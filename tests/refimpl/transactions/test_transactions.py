@@ -357,7 +357,7 @@ def test_the_marker_of_another_coordinator_has_its_epoch() -> None:
 # Time
 
 
-def test_a_transaction_that_takes_long_is_aborted_and_its_producer_fenced() -> None:
+def test_a_transaction_that_takes_long_is_aborted_and_its_producer_goes_on() -> None:
     c = Conversation()
     at = c.begun(P0)
     assert c.timers[TIME_OUT] == NOW + 10_000
@@ -369,10 +369,23 @@ def test_a_transaction_that_takes_long_is_aborted_and_its_producer_fenced() -> N
     assert c.timers[TIME_OUT] == c.now + 10_000
     assert c.metadata.state is Txn.PREPARE_ABORT
     assert c.markers()[0][:3] == (7, 1, False)
-    assert c.end(at).error == FENCED
+    assert c.end(at, committed=False).error == CONCURRENT
     c.complete()
-    assert c.end(at).error == FENCED
+    assert c.end(at).error == "INVALID_TXN_STATE", "it is not committed"
+    assert c.end(at, committed=False) == m.EndTxnResponse(None, 7, 1)
+    assert c.end(at, version=0).error == FENCED
+    assert c.init(*at) == InitProducerIdResponse(None, 7, 1)
+
+
+def test_a_producer_that_took_long_is_fenced_once_another_instance_has_begun() -> None:
+    c = Conversation()
+    at = c.begun(P0)
+    c.now += 60_000
+    c.take(c.coordinator.due(c.now, TIME_OUT))
+    c.complete()
     assert c.init() == InitProducerIdResponse(None, 7, 2)
+    assert c.end(at, committed=False).error == FENCED
+    assert c.init(*at).error == FENCED
 
 
 def test_the_time_of_a_transaction_counts_from_its_first_partition() -> None:
