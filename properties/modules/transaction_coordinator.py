@@ -681,5 +681,5 @@ TransactionCoordinatorModule.projection = {
 }
 
 MODULE = Module(
-    binding=TransactionCoordinatorModule, machines=("transaction_coordinator", "transactions")
+    binding=TransactionCoordinatorModule, machines=("transaction_coordinator", "runtime")
 )

@@ -30,7 +30,7 @@ from refimpl.coordinator.shard import CoordinatorShard
 from refimpl.errors import Refusal
 from refimpl.machines.replica_log import Origin
 from refimpl.messages.broker import Request, TopicPartition
-from refimpl.messages.observations import Written
+from refimpl.messages.observations import Refused, Written
 from refimpl.records.coordinators import CoordinatorRecord
 from refimpl.records.transactional import Entry
 from refimpl.storage.replica.transactional import Writer
@@ -144,6 +144,9 @@ class Coordinators(Generic[S]):
         self._loaded(coordinator)
 
     def _loaded(self, coordinator: Coordinator[S]) -> None:
+        if coordinator.failure is not None:
+            what = f"{self.owner} of partition {coordinator.partition}: {coordinator.failure}"
+            self.context.outputs.append(Refused(what, "CORRUPT_MESSAGE"))
         if coordinator.state is State.ACTIVE:
             name = TopicPartition(self.topic, coordinator.partition)
             loaded = CoordinatorLoaded(name, coordinator.position, coordinator.shard)

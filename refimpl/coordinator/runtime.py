@@ -31,7 +31,7 @@ from refimpl.coordinator.operation import (
     Token,
 )
 from refimpl.coordinator.shard import CoordinatorShard
-from refimpl.errors import Refusal
+from refimpl.errors import CorruptBatch, Refusal
 
 S = TypeVar("S", bound=CoordinatorShard)
 
@@ -94,6 +94,8 @@ class Coordinator(Generic[S]):
     position: int = field(init=False)
     # : The end of the records that were written, or that were there to be loaded
     written: int = field(init=False)
+    #: The reason why its log could not be read
+    failure: str | None = None
     #: Requests without an answer
     waiting: dict[Token, Any] = field(factory=dict[Token, Any])
     deferred: deque[Deferred] = field(factory=lambda: deque[Deferred]())
@@ -109,13 +111,18 @@ class Coordinator(Generic[S]):
         """Load the next part of the log; at the log end of the election the coordinator becomes
         active.
 
-        Records above the high watermark count as written, and not yet as committed.
+        Records above the high watermark count as written, and not yet as committed. A coordinator
+        whose log cannot be read does not serve what it has.
         """
         if self.state is State.LOADING:
-            records, self.position = self.log.read(self.position, self.load_buffer_size)
             high_watermark = self.log.high_watermark
-            for offset, record in records:
-                self.shard.replay(record, None if offset < high_watermark else offset)
+            try:
+                records, self.position = self.log.read(self.position, self.load_buffer_size)
+                for offset, record in records:
+                    self.shard.replay(record, None if offset < high_watermark else offset)
+            except (CorruptBatch, Refusal) as failure:
+                self.state, self.failure = State.CLOSED, str(failure)
+                return self._take_outputs()
             if self.position < self.written:
                 self._set(LOAD, now)
             elif self._may_act(high_watermark):

@@ -7,6 +7,7 @@ producer that asks again after a failover is known (KAFKA-20357). Kafka skips it
 from collections.abc import Iterable
 from itertools import groupby
 
+from refimpl.errors import CorruptBatch
 from refimpl.machines.transaction_coordinator import (
     BY_NUMBER,
     LAST_EPOCH,
@@ -63,7 +64,9 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[TransactionPartitio
 
 
 def metadata_of(value: TransactionLogValue, last_epoch: int = LAST_EPOCH) -> TransactionMetadata:
-    """The state in a record, ours or Kafka's."""
+    """The state in a record, ours or Kafka's. Raises CorruptBatch for an unknown state."""
+    if value.transaction_status not in BY_NUMBER:
+        raise CorruptBatch(f"no transaction has status {value.transaction_status}")
     at = ProducerIdentity(value.producer_id, value.producer_epoch)
     after = value.next_producer_id
     return TransactionMetadata(

@@ -317,11 +317,12 @@ EndTxn(i) ==
                                  !.last = IF Version = 2 THEN memory.at ELSE @], "end", i)
         /\ UNCHANGED <<partitions, leaders, network, clients>>
 
-(* Whether the transaction that ended last is the one that i wants ended.   *)
+(* Whether the transaction that ended last is the one that i wants ended. It*)
+(* may have ended for its time.                                             *)
 IsRetry(i) ==
     /\ IF Version = 2 THEN Above(client[i].as) = memory.at \/ client[i].as = memory.last
        ELSE client[i].as = memory.at
-    /\ RetryIsOwn => memory.by = i /\ ~memory.fences
+    /\ RetryIsOwn => memory.by = Nobody \/ (memory.by = i /\ ~memory.fences)
 
 (* It has ended already, as is wanted: the answer was lost.                 *)
 EndAgain(i) ==
@@ -351,10 +352,12 @@ Die(i) ==
 -----------------------------------------------------------------------------
 (* The coordinator ends a transaction *)
 
+(* What takes long is aborted. Nobody has taken the place of its producer,  *)
+(* which may abort as well, or ask for its next epoch (KIP-588).            *)
 TimeOut ==
     /\ "timeout" \in Faults
     /\ Serving /\ memory.state = "Ongoing"
-    /\ Change(Fenced(Nobody), "fence", Nobody)
+    /\ Change([Fenced(Nobody) EXCEPT !.last = memory.at], "fence", Nobody)
     /\ timedOut' = timedOut \cup {memory.transaction}
     /\ UNCHANGED <<client, owner, told, partitions, leaders, network>>
 

@@ -354,6 +354,25 @@ def test_the_marker_of_another_coordinator_has_its_epoch() -> None:
     assert c.markers()[0].coordinator_epoch == 9
 
 
+@pytest.mark.parametrize("broken", [b"\0\0", b"\0\7", None])
+def test_a_load_that_fails_serves_nothing(broken: bytes | None) -> None:
+    """Kafka 4.3 logs it, and serves what it has read before."""
+    c = Conversation()
+    at = c.begun(P0)
+    c.end(at)
+    key, value = c.log.pairs[-1]
+    assert value is not None
+    unknown_state = value[:16] + b"\x63" + value[17:]
+    c.log.pairs.append((key, unknown_state if broken is None else broken))
+    c.log.high_watermark = c.log.end
+    c.fail_over()
+    assert c.coordinator.state is State.CLOSED
+    assert c.coordinator.failure is not None
+    assert c.decided == []
+    assert c.init().error == c.end(at).error == "NOT_COORDINATOR"
+    assert c.add(P0, at=at, verify_only=True) == "NOT_COORDINATOR"
+
+
 # Time
 
 
