@@ -274,7 +274,7 @@ Kept: TypeAlias = dict[str, dict[str, Any]]
 
 @define(eq=False)
 class Run:
-    """What has been measured of all that is to be."""
+    """The measurements that have been made, of all that are to be."""
 
     names: list[str]
     total: int

@@ -1,4 +1,4 @@
-"""What the broker costs: its start, produce, consume and single sends, by librdkafka's client.
+"""Cost of the broker: its start, produce, consume and single sends, by librdkafka's client.
 
     python bench/bench_broker.py [--brokers N] [--records N]
 

@@ -1,4 +1,4 @@
-"""What judging a trace costs, in CPU-seconds of all processes together.
+"""Cost of judging a trace, in CPU-seconds of all processes together.
 
 Usage: python bench/bench_check.py [RUN …] [--messages N] [--without-spark]
 

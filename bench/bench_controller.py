@@ -50,7 +50,7 @@ def create(made: Cluster, partitions: int, topics: int = 1) -> None:
 
 
 def led_by(made: Cluster, broker: int) -> int:
-    """How many partitions a broker leads."""
+    """The number of partitions that a broker leads."""
     acting = made.acting
     assert acting is not None
     assert acting.controller is not None
@@ -80,7 +80,7 @@ class Cost:
 
 
 def cost(made: Cluster, work: Callable[[], object], server: psutil.Process | None) -> Cost:
-    """What this work costs."""
+    """CPU-seconds of a piece of work."""
     zxid, requests, there = last_zxid(made), made.operations, server_cpu(server)
     start, clock = process_time(), perf_counter()
     work()

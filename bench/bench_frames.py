@@ -1,4 +1,4 @@
-"""What a table costs as a DataFrame, against the same files read by the workers themselves.
+"""Cost of a table as a DataFrame, against the same files read by the workers themselves.
 
 Usage: python bench/bench_frames.py [--messages N]
 

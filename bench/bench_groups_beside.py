@@ -60,7 +60,7 @@ class Group:
             return len(self.at) == self.size and same
 
     def is_whole(self, partitions: int) -> bool:
-        """Whether members have so many partitions together."""
+        """True if members have so many partitions together."""
         return sum(one for _, one in self.at.values()) == partitions
 
 

@@ -1,4 +1,4 @@
-"""What it costs to make the table of operations of NDJSON, and how much memory a task takes.
+"""Cost of the table of operations of NDJSON, and the memory that a task takes for it.
 
 Usage: python bench/bench_ingest.py [--rows N …] [--split-size BYTES] [--engines local,spark]
 

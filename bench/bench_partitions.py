@@ -1,4 +1,4 @@
-"""What judging costs as the same rows lie in more and more partitions, in CPU-seconds.
+"""Cost of judging while the same rows are in more and more partitions, in CPU-seconds.
 
 Usage: python -m bench.bench_partitions [--rows 1e6] [--partitions 1e2,1e4,1e5] [--apart]
        [--mode exact|quick]

@@ -1,4 +1,4 @@
-"""What the pytest plugin costs, in CPU seconds: the first test of a run, each further one, judging.
+"""Cost of the pytest plugin, in CPU seconds: the first test of a run, each further one, judging.
 
     python bench/bench_plugin.py [--rounds 5] [--tests 50]
 

@@ -1,4 +1,4 @@
-"""What the quick pre-checks cost, with and without anomalies, and the checks beside Jepsen's.
+"""Cost of the quick pre-checks, with and without anomalies, and of the checks beside Jepsen's.
 
 Usage: python -m bench.bench_precheck [--rows N …] [--files N] [--anomalies K] [--jepsen LINES]
        [--keep FOLDER]

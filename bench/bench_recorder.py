@@ -1,4 +1,4 @@
-"""What recording costs: the same application with and without, against real brokers.
+"""Cost of recording: the same application with and without, against real brokers.
 
     python bench/bench_recorder.py [--rounds 7] [--messages 60000] [--brokers 1] [--bare]
 
@@ -81,7 +81,7 @@ IdleReader = type("Consumer", (Nothing,), {"__module__": "confluent_kafka"})
 
 @frozen
 class Application:
-    """What is done for each message, and how often."""
+    """The work of an application for each message, and the number of messages."""
 
     size: int = 1024
     per_second: int | None = None

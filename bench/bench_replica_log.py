@@ -31,7 +31,7 @@ def in_files(disk: Disk) -> ReplicaLog:
 
 
 def microseconds(count: int, work: Callable[[], object]) -> float:
-    """What each of so many operations costs this process."""
+    """Microseconds of this process for each of so many operations."""
     start = process_time()
     work()
     return (process_time() - start) / count * 1e6

@@ -1,4 +1,4 @@
-"""What judging costs as traces grow, in CPU-seconds of all processes together.
+"""Cost of judging as traces grow, in CPU-seconds of all processes together.
 
 Usage: python -m bench.bench_scale [--rows 1e5,1e6,1e7] [--keep FOLDER] [--only WORDS]
 
@@ -77,13 +77,13 @@ class Bench:
 
 
 def wrong(found: dict[str, int], truth: dict[str, int]) -> str:
-    """Where these numbers are not the truth."""
+    """The numbers that differ from the truth."""
     others = {k: (n, truth.get(k, 0)) for k, n in found.items() if n != truth.get(k, 0)}
     return ", ".join(f"{k}: {n} found, {m} told" for k, (n, m) in others.items()) or "all found"
 
 
 def counted(rows: Iterable[Any], ids: Iterable[str]) -> dict[str, int]:
-    """How much was found by check, with what the kernels were asked and did not find."""
+    """The number of findings by check, and the checks whose kernels found nothing."""
     found = {id: 0 for id in ids if id not in ELSEWHERE}
     for row in rows:
         if row["found"]:
@@ -92,7 +92,7 @@ def counted(rows: Iterable[Any], ids: Iterable[str]) -> dict[str, int]:
 
 
 def works(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
-    """What is measured, by name."""
+    """The works to measure, by name."""
     ops, contexts, truth = str(folder / "ops"), {0: context_in(folder)}, truth_in(folder)
 
     def scan() -> None:

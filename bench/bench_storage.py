@@ -47,7 +47,7 @@ def new_log(root: Path) -> tuple[LogDir, PartitionLog]:
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """What a piece of work costs this process."""
+    """CPU-seconds of this process for a piece of work."""
     start = process_time()
     work()
     return process_time() - start

@@ -1,4 +1,4 @@
-"""What watching costs: how many events it keeps up with, and how soon it tells what it finds.
+"""Cost of watching: the events that it keeps up with, and the time until it shows a finding.
 
     python bench/bench_watch.py [--rate 20000] [--seconds 60] [--partitions 12]
 

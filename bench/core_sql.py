@@ -84,7 +84,7 @@ ONE_AGGREGATE = """select count(*) filter (low <> high), count(*) filter (kept a
 
 
 def counts(folder: Path, threads: int) -> dict[str, int]:
-    """How much each query finds in the Parquet files of a folder."""
+    """The number of findings of each query in the Parquet files of a folder."""
     with _connected(folder, threads) as connection:
         _, *tables = TABLES.split(";")
         for table in tables:

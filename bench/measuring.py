@@ -1,4 +1,4 @@
-"""What something costs: CPU-seconds and memory of this process and of all below it."""
+"""Measurements: CPU-seconds and memory of this process and of all below it."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ _SECONDS = 0.2  # between two looks at the memory
 
 @frozen
 class Cost:
-    """What was spent on it."""
+    """CPU-seconds and memory of a piece of work."""
 
     cpu: float  # seconds
     wall: float  # seconds
@@ -86,7 +86,7 @@ def timed(what: str, rows: int, work: Callable[[], Answer]) -> tuple[Answer, Cos
 
 
 def conditions() -> str:
-    """Where it was measured, and beside how much else."""
+    """The machine of a measurement, and its other load."""
     cores, load = psutil.cpu_count(), psutil.getloadavg()[0]
     return f"Python {sys.version.split()[0]}, {cores} cores, load {load:.1f}"
 

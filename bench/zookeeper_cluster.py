@@ -98,7 +98,7 @@ class ZooKeeperCluster:
 
     @property
     def acting(self) -> StoredController | None:
-        """Who acts as controller."""
+        """The broker that acts as controller."""
         found = self.controllers.values()
         return next((one for one in found if one.controller is not None), None)
 

@@ -25,7 +25,7 @@ from typing import {typing}
 
 
 class Settings(TypedDict, total=False):
-    """What `Cluster` is made of."""
+    """The arguments of `Cluster`."""
 
 {settings}
 
@@ -85,13 +85,13 @@ def _public(one: ast.AnnAssign) -> bool:
 
 
 def _is_inner(one: ast.AnnAssign) -> bool:
-    """Whether it is none of the constructor's arguments."""
+    """True if it is none of the constructor's arguments."""
     given = one.value.keywords if isinstance(one.value, ast.Call) else []
     return any(word.arg == "init" for word in given)
 
 
 def _given(one: ast.AnnAssign) -> str:
-    """What the constructor takes: a path may be a text."""
+    """The type that the constructor takes: a path may be a text."""
     kind = ast.unparse(one.annotation)
     return kind.replace("Path", "Path | str")
 
@@ -131,7 +131,7 @@ def _passed(given: ast.arguments) -> Iterator[str]:
 
 
 def _imports(module: ast.Module, body: str) -> tuple[str, str]:
-    """What the annotations need, from where `Cluster` has it."""
+    """The imports that the annotations need, as `Cluster` has them."""
     needed = {one.id for one in ast.walk(ast.parse(_as_class(body))) if isinstance(one, ast.Name)}
     lines: list[str] = []
     typing = {"Any", "TypedDict"}

@@ -28,7 +28,7 @@ _FONT = "text { font-family: system-ui, 'Segoe UI', Roboto, Helvetica, Arial, sa
 
 @frozen
 class Found:
-    """What a check finds: the events of its first witness."""
+    """A check's finding: the events of its first witness."""
 
     check: str
     lines: list[str]

@@ -51,7 +51,7 @@ def defined(page: str) -> Mapping[str, str]:
 
 
 def address(symbol: str, release: str, sources: Path) -> str:
-    """Where Kafka's repository has a class or a method; raises LookupError if it does not."""
+    """The address of a class or a method in Kafka's repository; LookupError if there is none."""
     owner, _, method = symbol.partition(".")
     for start, room, path in _classes(release, sources).get(owner, ()):
         line = start if not method else _method(_text(path), start, method)
@@ -90,7 +90,8 @@ def _line(text: str, pattern: str, after: int = 0) -> int | None:
 
 
 def _method(text: str, start: int, name: str) -> int | None:
-    """Where the class that begins at `start` defines a method, a field or a class of this name."""
+    """The line in which the class that begins at `start` defines a method, a field or a class of
+    this name."""
     scala = rf"\b(?:def|val|var|class|object) {name}\b"
     java = rf"^ {{4,8}}(?!return\b|throw\b|else\b)(?:@?[\w.<>\[\],?&]+ +)+{name}(?:\(|;| =)"
     return _line(text, f"{scala}|{java}", start)

@@ -108,7 +108,7 @@ class CoordinatedGroup:
         raise NotImplementedError
 
     def _is_fenced(self, commit: Commit) -> str:
-        """Why its sender must not commit any more; empty if it may."""
+        """The reason for which its sender must not commit any more; empty if it may."""
         raise NotImplementedError
 
     def _claim(self, commit: Commit) -> Hashable:

@@ -140,7 +140,7 @@ def on_post_build(config: Any) -> None:
 
 
 def amiss(page: Path, site: Path) -> list[str]:
-    """What is wrong with one page."""
+    """The mistakes in one page."""
     text, name = page.read_text("utf-8"), page.relative_to(site)
     found = [f"{name}: fetches {one}" for one in FETCHED.findall(text)]
     for link in set(LOCAL.findall(text)):

@@ -34,7 +34,7 @@ class Finished:
     timed_out: bool
 
     def spent(self, limit_s: float) -> str:
-        """Why it was stopped: for using too much time, or for using none of it too long."""
+        """The reason for which it was stopped: too much CPU time, or none for too long."""
         return (
             f"not finished, with {self.cpu_s:.1f} of {limit_s:g} CPU s used "
             f"after {self.wall_s:.0f} s"

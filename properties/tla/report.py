@@ -114,7 +114,7 @@ class Report:
         return None
 
     def complaint(self) -> str:
-        """Why TLC gave up, in its own words."""
+        """The reason for which TLC gave up, in its own words."""
         said = [message.text.strip() for message in self.messages if message.severity == _ERROR]
         if self.first(PARSE_FAILED) is not None:
             said = [_without_noise(self.printed), *said]

@@ -21,7 +21,7 @@ FIGURES = ("length", "distinct", "depth")
 
 
 class Kind(Enum):
-    """Why a configuration is there."""
+    """The purpose of a configuration."""
 
     OK = "ok"
     """The rules as they are: everything promised holds."""

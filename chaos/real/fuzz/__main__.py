@@ -74,7 +74,7 @@ class Frames(guided.Campaign):
         return True
 
     def summary(self) -> str:
-        """The numbers of frames, answered and refused."""
+        """The numbers of frames that were answered and refused."""
         target = self.target
         return f"{target.frames} frames, {target.answered} answered, {target.refused} refused"
 

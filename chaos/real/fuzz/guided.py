@@ -1,4 +1,4 @@
-"""The shared part of campaigns of fuzzed bytes: arguments, pace, and libFuzzer.
+"""The common part of campaigns of fuzzed bytes: their arguments, their pace, and libFuzzer.
 
 Guided by coverage where atheris is installed: bytes that reach new code are kept in a folder and
 mutated further, also by the next run. Without it, mutations are of the same seeds each time.
@@ -34,11 +34,11 @@ class Campaign:
         raise NotImplementedError
 
     def summary(self) -> str:
-        """The outcome of the inputs so far, in a line."""
+        """The outcome of the inputs so far."""
         raise NotImplementedError
 
     def goes_on(self) -> bool:
-        """True if there are inputs left."""
+        """True while there are inputs left."""
         if self.done % self.every == 0 or self.done >= self.inputs:
             print(f"{self.summary()}; {time.process_time():.0f} CPU-s", flush=True)
         return self.done < self.inputs
@@ -55,7 +55,7 @@ class Corpus:
 
 
 def arguments(name: str, about: str | None, *, unit: str, inputs: int) -> Namespace:
-    """The command line's arguments: `inputs`, `seed`, `plain`, `replay`."""
+    """The arguments of the command line: `inputs`, `seed`, `plain`, `replay`."""
     parser = ArgumentParser(prog=f"make {name}", description=about)
     parser.add_argument(f"--{unit}", type=int, default=inputs, dest="inputs")
     parser.add_argument("--seed", type=int, default=int(time.time()))

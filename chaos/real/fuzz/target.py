@@ -123,7 +123,7 @@ class Target:
             self._check_memory()
 
     def feed_peer(self, data: bytes) -> None:
-        """Decode the bytes as a message of another broker, which may raise NotAMessage."""
+        """Feed a message of another broker, or bytes that are none."""
         self.frames += 1
         try:
             decode(data)

@@ -113,7 +113,7 @@ def java(*arguments: str | Path) -> list[str]:
 
 @frozen
 class Answer:
-    """The output of a Kafka tool, its error output, and its exit status."""
+    """The exit code of one of Kafka's tools, its output, and its complaints."""
 
     status: int
     out: str

@@ -260,7 +260,7 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def validated(folder: Path) -> tuple[list[str], Merge]:
-    """Why TLC refuses the steps of all processes, if it does, and what they are."""
+    """The reasons for which TLC rejects the steps of all processes, and these steps."""
     merged = Merge.of(sorted(folder.glob("steps-*")))
     path = folder / "orders.events.ndjson"
     path.write_bytes(b"".join(merged.events(folder.name, REPLICATION)))
@@ -294,11 +294,8 @@ def _clients(bootstrap: str, folder: Path, *, safe: bool) -> tuple[Any, Any]:
 
 
 def _loses(checks: dict[str, str]) -> bool:
-    """True if a loss was found that a safe topic does not allow.
-
-    librdkafka does not report the offset of each record whose acknowledgement it had to infer; then
-    a check may have to pass.
-    """
+    """True if a loss was seen that a safe topic does not allow. librdkafka does not give the offset
+    of each record whose acknowledgement it had to infer; then a check may have to pass."""
     return "allowed" in checks.values()
 
 

@@ -32,7 +32,7 @@ SIZE = struct.Struct(">I")
 
 
 class State(NamedTuple):
-    """The state of a replica, as far as a trace of it has it."""
+    """The state of a replica, as far as a trace of it holds that."""
 
     epoch: int
     isr: frozenset[int]
@@ -151,7 +151,7 @@ class ObservedHost(StoredBrokerHost):
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """The lines written by a broker's processes; the last one may be torn."""
+    """The lines that a broker's processes have written; the last one may be torn."""
     data, at = path.read_bytes(), 0
     while at + SIZE.size <= len(data):
         (size,) = SIZE.unpack_from(data, at)

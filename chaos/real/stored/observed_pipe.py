@@ -9,8 +9,8 @@ from attrs import define, field
 
 @define(eq=False)
 class Steps:
-    """What a broker's processes say by a pipe, kept in a file: no limit on the size of files ends
-    it, as it would end the broker's own."""
+    """The steps of a broker's processes, read from a pipe and kept in a file. A limit on the size
+    of files, which ends the broker, does not end this."""
 
     pipe: Path
     file: Path

@@ -1,4 +1,4 @@
-"""Merge the lines that broker processes wrote into one trace of each partition.
+"""The lines of all broker processes, put together as one trace of each partition.
 
 Processes of one machine share a clock, and each writes before it sends anything, so in the order of
 their times no effect comes before its cause. A process that is killed may have appended without
@@ -85,11 +85,8 @@ class Merge:
                 yield event.line()
 
     def _take_states(self, line: Line) -> None:
-        """Take the states that a process reports.
-
-        Before it has a broker epoch it does nothing; only then is it seen to have found its last
-        process's log.
-        """
+        """Take the state of a process. Until it has a broker epoch it does nothing; once it has
+        one, the state that its last process left is seen."""
         broker = line.broker
         process, acting = self._processes.get(broker, (0, -1))
         if line.started:
@@ -139,11 +136,8 @@ class Merge:
 
 
 def _applied(written: Sequence[Line]) -> set[tuple[int, int]]:
-    """The intended writes that the store has applied: by its answer.
-
-    Without an answer: by another of the same that is known to be applied, or by the same decision
-    made anew.
-    """
+    """The intended writes that the store has applied. Its answer says so; without one, another of
+    the same kind must not be known to be applied, and the same must not be decided again."""
     places: list[tuple[tuple[int, int], tuple[int, int, int], Intended]] = []
     answers: dict[tuple[int, int, int], bool] = {}
     processes: dict[int, int] = {}
@@ -164,7 +158,7 @@ def _applied(written: Sequence[Line]) -> set[tuple[int, int]]:
 
 
 def _keys(intended: Intended) -> set[Any]:
-    """Keys that two decisions share if only one of them can be so."""
+    """The keys of a decision: of two decisions with a common key only one is applied."""
     found: set[Any] = set()
     for one in intended.decided:
         if isinstance(one, o.Registered):
@@ -184,7 +178,7 @@ def _replica(state: State) -> Any:
 
 
 def _have(replica: Any, state: State) -> Any:
-    """Set the fields that the recorder reads of a replica."""
+    """Give a replica the state that a recorder asks for."""
     values = state._asdict()
     replica.log.end = values.pop("end")
     for name, value in values.items():

@@ -67,7 +67,7 @@ class Server:
         raise RuntimeError(f"server {self.id} did not start: {said}")
 
     def mode(self) -> str | None:
-        """The mode that the server reports, None if it does not serve."""
+        """The mode that the server reports, if it serves."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
                 connection.sendall(b"srvr")

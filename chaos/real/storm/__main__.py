@@ -123,7 +123,7 @@ class Writer:
 
 @define(eq=False)
 class Storm:
-    """A series of faults of members and brokers, one after the other."""
+    """The faults of members and brokers, one after the other."""
 
     stored: Stored
     members: Members
@@ -283,14 +283,14 @@ def _partitions() -> list[TopicPartition]:
 
 
 def _committed(bootstrap: str) -> dict[int, int]:
-    """The group's committed offsets, by partition."""
+    """The offsets that the group has committed, by partition."""
     with _asking(bootstrap) as asking:
         found = asking.committed(_partitions(), timeout=10)
         return {one.partition: one.offset for one in found if one.offset >= 0}
 
 
 def _ends(bootstrap: str) -> dict[int, int]:
-    """The log end offsets of the partitions that are not empty."""
+    """The log end offsets by partition, of those that are not empty."""
     with _asking(bootstrap) as asking:
         ends = {
             one.partition: asking.get_watermark_offsets(one, timeout=10)[1] for one in _partitions()

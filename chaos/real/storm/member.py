@@ -26,7 +26,7 @@ AT_ONCE = 20
 
 @frozen
 class Task:
-    """A member's task: `when` it commits is after or before it processes."""
+    """The task of a member: `when` it commits is after or before it processes."""
 
     name: str
     library: str
@@ -43,7 +43,7 @@ class Task:
 
 
 class Stopped:
-    """A flag that is set once the process has been asked to end."""
+    """True in `now` once the process has been asked to end."""
 
     def __init__(self) -> None:
         self.now = False

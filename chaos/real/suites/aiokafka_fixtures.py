@@ -1,4 +1,5 @@
-"""Replace the containers of aiokafka's tests by a broker that runs already: KAFKA_URI."""
+"""Fixtures of aiokafka's tests for a broker that runs already, at KAFKA_URI; aiokafka's own start
+containers."""
 
 import asyncio
 import os

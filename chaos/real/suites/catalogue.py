@@ -209,7 +209,7 @@ SUITES = {
 
 @frozen
 class Reason:
-    """Why tests of a suite may fail here, though they pass on Kafka."""
+    """A reason for which tests of a suite may fail here, though they pass on Kafka."""
 
     suite: str
     tests: str

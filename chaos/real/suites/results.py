@@ -1,4 +1,4 @@
-"""The kept results of each test of each suite, on each system."""
+"""The outcome of each test of each suite on each system, kept in a file."""
 
 from pathlib import Path
 

@@ -142,10 +142,8 @@ def run_librdkafka(
 
 
 def _librdkafka_report(tests: Path, environment: Mapping[str, str]) -> Results:
-    """The results of its tests by its runner's report.
-
-    The runner aborts, its report written, if a test that failed has left a client.
-    """
+    """The outcome of each test by librdkafka's runner. It ends with an abort, its report written,
+    if a test that failed has left a client."""
     report = tests / "report.json"
     report.unlink(missing_ok=True)
     with (tests / "output.txt").open("a") as output:

@@ -131,7 +131,7 @@ def _configured(config: Path | None, settings: tuple[str, ...]) -> Mapping[str, 
 def _served_at(
     values: Mapping[str, str], host: str, port: int, data: Path | None
 ) -> tuple[str, int, Path | None]:
-    """Where to listen and where logs are: as the options say, then as the file does."""
+    """The address to listen on and the log directories: by the options, then by the file."""
     from refimpl.configs import ConfigError
     from refimpl.edge.server.addresses import advertised_of, listener_of
     from refimpl.edge.server.properties import directory_of

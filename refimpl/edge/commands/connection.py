@@ -1,4 +1,5 @@
-"""How the verbs that ask a cluster reach it: their common options, and kafka-python's AdminClient.
+"""The connection of the verbs that ask a cluster: their common options, and kafka-python's
+AdminClient.
 
 Settings have Kafka's names (`security.protocol`), or kafka-python's for what Kafka has none.
 """
@@ -101,7 +102,7 @@ def _name(error: Any) -> str:
 
 
 def refused(what: str, code: int, message: str | None = None) -> Refusal:
-    """What a cluster refused, by its error's code; its own sentence comes before the library's."""
+    """The refusal of a cluster by its error code; its own sentence comes before the library's."""
     error = library("kafka.errors").for_code(code)
     return Refusal(f"{what}: {_name(error)}: {message}" if message else f"{what}: {said(error)}")
 

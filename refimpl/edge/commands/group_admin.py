@@ -1,4 +1,4 @@
-"""What `highwater groups` asks a cluster, through kafka-python's AdminClient.
+"""The requests of `highwater groups` to a cluster, through kafka-python's AdminClient.
 
 Works with any Kafka: members, committed offsets and log ends come from the cluster's own APIs.
 """

@@ -59,7 +59,7 @@ def of_topics(admin: GroupAdmin, group: str, options: Mapping[str, Any]) -> list
 
 
 def new_offsets(admin: GroupAdmin, group: str, options: Mapping[str, Any]) -> dict[Partition, int]:
-    """Where the group shall go on, inside of each log."""
+    """The offsets that the group shall have, each within its log."""
     partitions = of_topics(admin, group, options)
     first, end = admin.offsets(partitions, "EARLIEST"), admin.offsets(partitions, "LATEST")
     for topic, number in partitions:

@@ -1,4 +1,5 @@
-"""Where a broker listens (`listeners`), and what clients are told (`advertised.listeners`)."""
+"""The addresses on which a broker listens (`listeners`) and those in its metadata
+(`advertised.listeners`)."""
 
 import re
 from collections.abc import Mapping

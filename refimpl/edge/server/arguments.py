@@ -1,7 +1,5 @@
-"""What callers give to a cluster, checked where it is given: names of APIs, of errors and of
-settings, numbers, ports. Each refusal is a ValueError of one sentence, with the nearest name that
-would do.
-"""
+"""Checks of a caller's arguments to a cluster: names of APIs, of errors and of settings, numbers,
+ports. Each refusal is a ValueError of one sentence, with the nearest valid name."""
 
 import inspect
 import warnings

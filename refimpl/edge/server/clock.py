@@ -25,7 +25,7 @@ class Clock:
 
 @define(eq=False)
 class Timers:
-    """What one process waits for: one callback of the event loop, for whatever is due first."""
+    """The timers of one process: one callback of the event loop, for the first that is due."""
 
     clock: Clock
     fire: Callable[[str], None]

@@ -22,7 +22,7 @@ OPERATOR = -2
 
 
 def controller_config(configs: Configs) -> ControllerConfig:
-    """What server.properties say to the controller."""
+    """The controller's settings in server.properties."""
 
     def number(name: str) -> int:
         return int(str(configs[name]))

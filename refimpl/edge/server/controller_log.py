@@ -1,4 +1,4 @@
-"""What the embedded controller has decided, on disk: a JSON line for each change of the metadata.
+"""The embedded controller's decisions on disk: a JSON line for each change of the metadata.
 
 A decision is on disk before any broker hears of it, so that a restart goes on where the last
 process was killed. A line that was cut off by that was told to nobody, and is dropped. The file is
@@ -57,7 +57,8 @@ class ControllerLog:
     _added: int = field(default=0, init=False)
 
     def open(self) -> Sequence[Change]:
-        """What was decided, as few changes as say it; the file is written anew with those.
+        """Read the decisions, as few changes as give the same metadata; the file is written anew
+        with those.
 
         Raises UnusableDirectory, naming the line that cannot be read.
         """

@@ -85,7 +85,7 @@ class Cue:
         return f"when({', '.join(words)})"
 
     def fits(self, event: Event) -> bool:
-        """Whether this event is one of those."""
+        """True if this event is one of those."""
         if event.what != self.what:
             return False
         for name, value in self.wanted.items():
@@ -150,7 +150,7 @@ _acting: ContextVar[Cue | None] = ContextVar("acting", default=None)
 
 
 def is_acting() -> bool:
-    """Whether this runs because a cue was met."""
+    """True while this runs because a cue was met."""
     return _acting.get() is not None
 
 

@@ -1,4 +1,4 @@
-"""What a cluster refuses, and why: one sentence that names the topic, the broker or the port."""
+"""Refusals of a cluster, each one sentence that names the topic, the broker or the port."""
 
 
 class ClusterError(Exception):

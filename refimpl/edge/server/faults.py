@@ -19,7 +19,7 @@ What = Literal[
 
 
 class Which(TypedDict, total=False):
-    """Which requests a rule is for: all of an API, unless these say less.
+    """The requests of a rule: all of an API, unless these say less.
 
     A test of the pytest plugin fails where a rule met nothing, unless `required` is False.
     """
@@ -81,7 +81,7 @@ class Rule:
         return f"{self.what.replace(' ', '_')}({', '.join(words)})"
 
     def concerns(self, api: str, client_id: str | None) -> bool:
-        """Whether this request is one of those that the rule counts."""
+        """True if this request is one of those that the rule counts."""
         return api == self.api and self.client_id in (None, client_id)
 
     def is_due(self) -> bool:

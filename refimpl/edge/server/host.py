@@ -84,11 +84,11 @@ class BrokerHost:
 
     @property
     def log_dir(self) -> str:
-        """Where its logs are."""
+        """The path of its logs."""
         return self.directory.name
 
     def disk_space(self) -> tuple[int, int]:
-        """How many bytes there are in all, and how many are free; -1 where nobody knows."""
+        """The bytes of its disk in all, and the free ones; -1 if nobody knows."""
         return self.directory.space()
 
     # A process begins and ends
@@ -142,7 +142,7 @@ class BrokerHost:
         )
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
-        """Where we are reached, by clients first."""
+        """The endpoints of this broker, that of clients first."""
         host, port = self.advertised or (self.host, self.port)
         return (Endpoint("PLAINTEXT", host, port),)
 
@@ -331,7 +331,7 @@ class BrokerHost:
 
 
 def auto_topics_config(configs: Configs) -> AutoTopicsConfig:
-    """What server.properties say of topics that are made when somebody asks for them."""
+    """The settings in server.properties of topics that are created automatically."""
     names = {one: one.replace("_", ".") for one in fields_dict(AutoTopicsConfig)}
     values: Any = {ours: configs[name] for ours, name in names.items()}
     return AutoTopicsConfig(**values)

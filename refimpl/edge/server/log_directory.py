@@ -1,4 +1,4 @@
-"""Where a broker's logs are: in memory, or a directory laid out as Kafka's are.
+"""The place of a broker's logs: memory, or a directory laid out as Kafka's are.
 
 `meta.properties` says whose directory it is (KIP-78, KIP-858), `.lock` that a process uses it.
 """
@@ -49,17 +49,17 @@ class UnusableDirectory(Exception):
 
 
 class Directory(Protocol):
-    """What a broker needs of the place where its logs are."""
+    """The place of a broker's logs, as the broker uses it."""
 
     cluster_id: str
 
     @property
     def name(self) -> str:
-        """What clients are told of where it is."""
+        """Its path, as clients receive it."""
         ...
 
     def space(self) -> tuple[int, int]:
-        """How many bytes there are in all, and how many are free; -1 where nobody knows."""
+        """The bytes of its disk in all, and the free ones; -1 if nobody knows."""
         ...
 
     def open(self) -> Disk:
@@ -208,7 +208,7 @@ class FileDirectory:
 
 
 def _boot_id() -> str:
-    """What Linux calls this boot of the machine; nothing elsewhere."""
+    """Linux's number of this boot of the machine; nothing elsewhere."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

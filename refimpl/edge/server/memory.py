@@ -1,4 +1,4 @@
-"""How much memory all connections of a process may take together."""
+"""The memory that all connections of a process may take together."""
 
 from collections import deque
 from collections.abc import Callable
@@ -37,6 +37,6 @@ class Budget:
             then()
 
     def forget(self, then: Callable[[], None]) -> None:
-        """Whoever waits with this callback no longer does."""
+        """End the wait that has this callback."""
         self._waiting = deque(one for one in self._waiting if one[1] != then)
         self.give_back(0)

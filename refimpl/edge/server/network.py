@@ -26,7 +26,7 @@ CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_broker
 
 @define(eq=False, repr=False)
 class Network:
-    """Who is there, what is on its way, and what is wrong with the links."""
+    """The brokers of a cluster, the messages on their way, and the faults of links."""
 
     nodes: dict[int, Callable[[Any], None]] = field(factory=dict[int, Callable[[Any], None]])
     #: Told of the nodes to which a broker has lost its connection

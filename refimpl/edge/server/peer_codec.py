@@ -1,4 +1,4 @@
-"""What brokers say to each other, as bytes: the node's own messages, field by field.
+"""Messages between brokers as bytes: the node's own messages, field by field.
 
 A value is a tag and what it stands for; a message is its class's number in `MESSAGES` and its
 fields in order. Both ends must know the same classes, so `FINGERPRINT` is the first thing that a

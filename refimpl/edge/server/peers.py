@@ -105,7 +105,7 @@ class PeerNetwork(Network):
 
     @property
     def greeting(self) -> bytes:
-        """What a connection begins with."""
+        """The first bytes of a connection."""
         return MAGIC + FINGERPRINT + self.cluster_id.encode() + b"\n"
 
     async def listen(self, host: str, port: int) -> int:

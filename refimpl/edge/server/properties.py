@@ -14,7 +14,7 @@ PREFIXES = ("listener.name.", "remote.log.", "rsm.config.", "rlmm.config.", "zoo
 
 @frozen
 class Problem:
-    """What is wrong with one line, or what has no effect."""
+    """A mistake in one line, or a setting without effect."""
 
     file: str
     line: int
@@ -101,7 +101,7 @@ def _lines(text: str, file: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _mistake(name: str, value: str) -> str | None:
-    """Why this setting cannot be used; None if it can."""
+    """The reason for which this setting cannot be used; None if it can."""
     if name in BROKER:
         try:
             BROKER[name].value(value)

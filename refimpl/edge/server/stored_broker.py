@@ -63,7 +63,7 @@ class StoredBroker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to."""
+        """The addresses for clients: bootstrap.servers."""
         return f"{self.broker.host}:{self.broker.port}"
 
     async def start(self) -> None:

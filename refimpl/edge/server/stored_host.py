@@ -66,14 +66,14 @@ class StoredBrokerHost(BrokerHost):
 
     @property
     def registered(self) -> bool:
-        """Whether the broker is part of the cluster, and has been told of it."""
+        """True once the broker is part of the cluster, and knows it."""
         known = self.node.metadata.brokers.get(self.id)
         epoch = self.node.context.broker_epoch
         return epoch >= 0 and known is not None and known.broker_epoch == epoch and not known.fenced
 
     @property
     def waits_for(self) -> str:
-        """What has to happen before the broker is `registered`, in words."""
+        """The event that the broker needs to be `registered`, in words."""
         node, path = self.node, f"{znodes.BROKER_IDS}/{self.id}"
         assert isinstance(node, StoredNode)
         candidate = node.candidate
@@ -88,7 +88,7 @@ class StoredBrokerHost(BrokerHost):
         return f"broker {candidate.controller_id}, which is controller, has told it of nothing"
 
     async def peer_address(self, broker: int) -> tuple[str, int] | None:
-        """Where a broker listens for its peers: by its znode, or as we were told last.
+        """The address on which a broker listens for its peers: by its znode, or the last one known.
 
         Whoever has just registered was told nothing yet, and who restarts has another port.
         """

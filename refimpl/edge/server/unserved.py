@@ -1,6 +1,5 @@
-"""What clients ask of a broker that it does not serve, said once on standard error: TLS, a login,
-HTTP, an API that is not there.
-"""
+"""Requests of clients that a broker does not serve, each reported once on standard error: TLS, a
+login, HTTP, an unknown API."""
 
 import sys
 
@@ -20,12 +19,12 @@ _MOST = 16
 
 
 def is_tls(error: WireError) -> bool:
-    """Whether a handshake of TLS was taken for a frame."""
+    """True if a handshake of TLS was taken for a frame."""
     return isinstance(error, FrameTooLarge) and error.size >> 16 == _TLS
 
 
 def what_came(error: WireError) -> str:
-    """What a client sent, as far as that can be told."""
+    """A description of the bytes that a client sent."""
     if is_tls(error):
         return "a TLS handshake, where PLAINTEXT alone is served: set security.protocol=PLAINTEXT"
     if isinstance(error, FrameTooLarge) and error.size.to_bytes(4, signed=True) in _HTTP:
@@ -35,7 +34,7 @@ def what_came(error: WireError) -> str:
 
 @define(eq=False)
 class Unserved:
-    """What one listener has said so far; the same thing is said once."""
+    """The reports of one listener so far; nothing is reported twice."""
 
     broker: int
     said: set[str] = field(factory=set[str], init=False)

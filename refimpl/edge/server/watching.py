@@ -1,4 +1,4 @@
-"""What cues hear: observations of one broker's node and its answers to clients, as events.
+"""The events of cues: observations of one broker's node, and its answers to clients.
 
 The node says what it did; who asked for it, only the edge knows.
 """
@@ -125,7 +125,7 @@ def _records_in(batch: Any) -> int:
 
 
 def _after(records: Any, offset: int) -> int:
-    """How many records there are from an offset on, by the headers of their batches."""
+    """The number of records from an offset on, by the headers of their batches."""
     return sum(
         header.last_offset - max(header.base_offset, offset) + 1
         for header, _ in whole(records.data)
@@ -134,7 +134,7 @@ def _after(records: Any, offset: int) -> int:
 
 
 def _of_group(broker: int, performed: Performed) -> Iterator[Event]:
-    """What an operation on a group means to its members."""
+    """The events that an operation on a group means to its members."""
     about, before, after = performed.about, performed.before, performed.after
     if group := getattr(about, "group_id", None):
         yield Event(CHANGED, broker, group=group)
@@ -155,8 +155,8 @@ def _of_group(broker: int, performed: Performed) -> Iterator[Event]:
 
 
 def is_assigned(group: Any, like: Any = None) -> bool:
-    """Whether all members of a group have been told what they are assigned; and, if `like` is a
-    later state of it, in the same generation or epoch."""
+    """True if all members of a group have received their assignments; if `like` is a later state of
+    the group, in the same generation or epoch."""
     if isinstance(group, ClassicGroup):
         same = like is None or getattr(like, "generation", None) == group.generation
         return bool(group.members) and group.state == "Stable" and not group.unsynced and same

@@ -28,7 +28,7 @@ class BlockingCluster(BlockingMethods):
     """
 
     def __init__(self, **settings: Unpack[Settings]) -> None:
-        """What `Cluster` takes."""
+        """Takes the arguments of `Cluster`."""
         self._cluster = Cluster(**settings)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
@@ -134,7 +134,8 @@ class BlockingCluster(BlockingMethods):
 
 
 def _begun(coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-    """What a cue has to do goes on by itself; anybody else in the brokers' thread cannot wait."""
+    """Start a cue's action, which goes on by itself; other callers in the brokers' thread are
+    refused, for they cannot wait."""
     if not is_acting():
         coroutine.close()
         raise RuntimeError(f"{name} waits for brokers, and so cannot be called in their thread")

@@ -16,7 +16,7 @@ from refimpl.messages.cluster import PartitionRegistration
 
 
 class Settings(TypedDict, total=False):
-    """What `Cluster` is made of."""
+    """The arguments of `Cluster`."""
 
     brokers: int
     port: int
@@ -127,7 +127,7 @@ class BlockingMethods(abc.ABC):
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to: bootstrap.servers."""
+        """The addresses for clients: bootstrap.servers."""
         return self._get("bootstrap")
 
     @property
@@ -136,21 +136,21 @@ class BlockingMethods(abc.ABC):
         return self._get("cluster_id")
 
     def partition(self, topic: str, partition: int) -> PartitionRegistration:
-        """What the controller has decided: leader, ISR, replicas, epochs.
+        """The controller's decision: leader, ISR, replicas, epochs.
 
         Raises UnknownPartition.
         """
         return self._call("partition", topic, partition)
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Who leads, by the controller; None for nobody.
+        """The leader by the controller; None if there is none.
 
         A leader that was killed is named until its session has expired.
         """
         return self._call("leader", topic, partition)
 
     def isr(self, topic: str, partition: int) -> frozenset[int]:
-        """Who is in sync, by the controller."""
+        """The replicas in sync, by the controller."""
         return self._call("isr", topic, partition)
 
     def replica(self, topic: str, partition: int, broker: int) -> Partition:
@@ -162,7 +162,7 @@ class BlockingMethods(abc.ABC):
         return self._call("log", topic, partition, broker)
 
     def log_end(self, topic: str, partition: int, broker: int) -> int:
-        """Where a replica's log ends."""
+        """The log end offset of a replica."""
         return self._call("log_end", topic, partition, broker)
 
     def high_watermark(self, topic: str, partition: int, broker: int) -> int:

@@ -182,7 +182,7 @@ class Cluster:
         return found.pop() or random_id() if found else random_id()
 
     def _controller_log(self, cluster_id: str) -> ControllerLog | None:
-        """Where decisions are kept: in a directory that is locked as those of brokers are."""
+        """The log of decisions: in a directory that is locked as those of brokers are."""
         if self.data is None:
             return None
         path = self.data / "controller"
@@ -270,7 +270,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to: bootstrap.servers."""
+        """The addresses for clients: bootstrap.servers."""
         self._check_running()
         return ",".join(f"{host.host}:{host.port}" for host in self.hosts.values())
 
@@ -281,7 +281,7 @@ class Cluster:
         return self.controller.cluster_id
 
     def partition(self, topic: str, partition: int) -> PartitionRegistration:
-        """What the controller has decided: leader, ISR, replicas, epochs.
+        """The controller's decision: leader, ISR, replicas, epochs.
 
         Raises UnknownPartition.
         """
@@ -289,14 +289,14 @@ class Cluster:
         return lookups.partition(self.controller.controller.metadata, topic, partition)
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Who leads, by the controller; None for nobody.
+        """The leader by the controller; None if there is none.
 
         A leader that was killed is named until its session has expired.
         """
         return self.partition(topic, partition).decision.leader
 
     def isr(self, topic: str, partition: int) -> frozenset[int]:
-        """Who is in sync, by the controller."""
+        """The replicas in sync, by the controller."""
         return self.partition(topic, partition).decision.isr
 
     def replica(self, topic: str, partition: int, broker: int) -> Partition:
@@ -310,7 +310,7 @@ class Cluster:
         return list(self.replica(topic, partition, broker).replica.log.records)
 
     def log_end(self, topic: str, partition: int, broker: int) -> int:
-        """Where a replica's log ends."""
+        """The log end offset of a replica."""
         return self.replica(topic, partition, broker).replica.log.end
 
     def high_watermark(self, topic: str, partition: int, broker: int) -> int:

@@ -84,14 +84,14 @@ class Kafka(BlockingCluster):
             raise UnmetError("\n".join(unmet)) from self._cause()
 
     def __str__(self) -> str:
-        """What is needed to make it again."""
+        """The seed and settings that make it again."""
         return f"{self.brokers} broker{'s' if self.brokers > 1 else ''}, seed {self.seed}"
 
     # What tests ask for
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to."""
+        """The addresses for clients."""
         return self.bootstrap
 
     def conf(self, **more: Any) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Kafka(BlockingCluster):
     def unmatched(
         self, source: str, target: str, *, by: Callable[[Any], Any] = lambda value: value
     ) -> tuple[list[Any], list[Any]]:
-        """What an application lost and repeated on the way from one topic to another.
+        """The records that an application lost and repeated on the way from one topic to another.
 
         By `by` of their values: records of `source` without one in `target`, and with several.
         """
@@ -197,7 +197,7 @@ class Kafka(BlockingCluster):
 def unmatched(
     given: Iterable[Any], made: Iterable[Any], by: Callable[[Any], Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Which of the given are not among what was made of them, and which are several times."""
+    """The given records without a result, and those with several."""
     times = Counter(by(value) for value in made)
     keys = [by(value) for value in given]
     return [one for one in keys if not times[one]], [one for one in keys if times[one] > 1]

@@ -46,7 +46,7 @@ def down(hosts: Hosts, number: int) -> BrokerHost:
 
 
 def partition(metadata: ClusterMetadata, topic: str, number: int) -> PartitionRegistration:
-    """What the controller has decided of a partition."""
+    """The controller's decision about a partition."""
     name = TopicPartition(topic, number)
     if name in metadata.partitions:
         return metadata.partitions[name]
@@ -96,7 +96,7 @@ def port_taken(host: BrokerHost, refused: OSError) -> OSError:
 
 
 def unsettled(hosts: Hosts, metadata: ClusterMetadata) -> str:
-    """Why not every broker that runs knows of everything that was decided."""
+    """The reason for which not every running broker knows of every decision."""
     reasons: list[str] = []
     for host in hosts.values():
         registration = metadata.brokers.get(host.id)
@@ -112,7 +112,7 @@ def unsettled(hosts: Hosts, metadata: ClusterMetadata) -> str:
 
 
 def condition_named(condition: Callable[[], Any]) -> str:
-    """Where a condition is written, and its first line."""
+    """The file and line of a condition, and its first line."""
     code = getattr(condition, "__code__", None)
     if code is None:
         return repr(condition)

@@ -55,11 +55,11 @@ class RealKafka:
             self._end()
 
     def __str__(self) -> str:
-        """Where it is."""
+        """Its address."""
         return f"the Kafka at {self.bootstrap_servers}"
 
     def __getattr__(self, name: str) -> Any:
-        """What only brokers of ours have ends the test."""
+        """End the test: only brokers of ours have this."""
         if name.startswith("_") or not (hasattr(Kafka, name) or name in _OF_CLUSTER):
             raise AttributeError(f"kafka has no {name!r}")
         return self._skip(name)

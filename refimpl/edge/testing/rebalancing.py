@@ -110,7 +110,7 @@ class Phantom:
         return cue
 
     def is_due(self) -> bool:
-        """Whether all others have come so far, or are gone."""
+        """True if all others have come so far, or are gone."""
         found = group_of(self.hosts, self.group)
         others = [one for id, one in getattr(found, "members", {}).items() if id != self._id]
         return all(one.is_reconciled_to(max(one.epoch, self._epoch)) for one in others)
@@ -128,5 +128,5 @@ class _Reconciled(Cue):
     phantom: Phantom = field(init=False)
 
     def fits(self, event: Event) -> bool:
-        """Whether the phantom may go."""
+        """True if the phantom may leave."""
         return event.group == self.phantom.group and self.phantom.is_due()
