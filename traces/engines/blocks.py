@@ -1,17 +1,17 @@
 """A partition that is too large for one task is cut into blocks of offsets, which are judged apart.
 
-What the checks hold against each other are the rows at one offset, the rows about one record,
-neighbours in the order of one process, and the first, last, lowest or highest of many. So a block
-is judged together with the partition's *boundary rows*, which every block sees:
+The checks compare the rows at one offset, the rows about one record, neighbours in the order of
+one process, and extremes (first, last, lowest, highest). So a block is judged together with the
+partition's *boundary rows*, which every block sees:
 
 * all rows that are not about a record: assignments, commits, watermarks, ends of transactions;
-* where a process's rows come into a block and leave it, the first, last, earliest and latest of
-  each such stretch, and those beside a move of its position, or a watermark (was the poll empty?);
-* records whose send has no offset, and records that lie in more than one block, with all that is
-  told about the offsets where they lie; and about every record of the boundary, all that is told.
+* the first, last, earliest and latest row of each stretch of a process's rows in a block, and
+  those beside a move of its position, or a watermark (was the poll empty?);
+* records whose send has no offset, and records at offsets of more than one block, with all rows
+  at the same offsets; and all rows about every record of the boundary.
 
-A finding belongs to the block of the last record of its witness, and is counted there alone. What
-was looked at is counted for each block with these rows, less as often as they were repeated.
+A finding belongs to the block of the last record of its witness, and is counted there alone.
+Boundary rows are looked at in each block; the "looked at" count counts each of them once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ class Cut:
         )
 
     def homes(self, columns: Columns) -> Ints:
-        """The block that each row lies in, SHARED for what is not about a record at an offset."""
+        """The block of each row, SHARED if it is not about a record at an offset."""
         return np.where(_at_offsets(columns), self.block(columns["offset"]), SHARED)
 
     def of_boundary(self, columns: Columns) -> Bools:
@@ -172,8 +172,7 @@ def _shares(cut: Cut, columns: Columns, rows: Ints) -> Iterator[tuple[range, Int
 
 
 def border(columns: Columns, cut: Cut) -> Ints:
-    """The rows of a piece of this partition, each process's in its order, that the boundary holds
-    because of where they stand in it."""
+    """The boundary rows of a piece by their position; it has each process's rows in order."""
     rows = np.flatnonzero(_at_offsets(columns))
     found = np.zeros(len(columns["op"]), bool)
     if len(rows):

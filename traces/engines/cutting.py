@@ -157,7 +157,7 @@ def _statistics_of(columns: Columns, number: int, cut: Cut, buckets: int) -> Ite
 
 
 def _of_unknown_offset(columns: Columns) -> Ints:
-    """Records of which a row does not tell where they lie."""
+    """Rows about a record that have no offset."""
     identified = calls(columns, *RECORDS) & (columns["id"] != NONE)
     return np.flatnonzero(identified & (columns["offset"] < 0))
 
@@ -183,7 +183,7 @@ def gathered(batches: Iterable[Any], cuts: Sequence[Cut]) -> Iterator[Any]:
 
 
 def _scattered(ids: Column, homes: Ints) -> Ints:
-    """Rows about a record that lies in more than one block."""
+    """Rows about a record with offsets in more than one block."""
     order = order_by(ids, homes)
     ids, homes = ids[order], homes[order]
     first = np.flatnonzero(firsts(ids))

@@ -122,11 +122,11 @@ def judge(
     unit: JudgedUnit | None = None,
     foreign: bool = False,
 ) -> list[dict[str, Any]]:
-    """Every one of these checks, applied to each partition, group or producer of these rows.
+    """Apply every one of these checks to each partition, group or producer of these rows.
 
-    Of a `unit` of a partition that is cut only what belongs to it is told. Of `foreign` rows nobody
-    knows whether they are of one run: raises `BadInput` where they are not, and of any where their
-    run has no context.
+    For a `unit` of a partition that is cut, only its own findings are returned. `foreign` rows may
+    be of several runs: raises `BadInput` if they are. It also raises it if their run has no
+    context.
     """
     tallied = _Tallied()
     whole, spans = by_key(columns, SCOPES[scope])

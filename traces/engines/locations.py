@@ -38,7 +38,7 @@ _APART_NS = 1_000_000_000  # findings without offsets, so long after each other,
 def locations(rows: Rows, lines: Ints, clauses: Ints) -> Iterator[dict[str, Any]]:
     """The places of these findings, each a line of up to four rows (-1 where there are fewer).
 
-    What nobody knows to be a finding has none.
+    An undecided finding has none.
     """
     if not len(lines):
         return
@@ -110,9 +110,9 @@ def _counted(kind: Ints) -> dict[str, int]:
 
 
 def _times(table: dict[str, Ints], of: Bools) -> tuple[Ints, Ints, Ints]:
-    """Of each finding when its first event began and was over, and when its last one was.
+    """The times at which each finding's first event began and ended, and at which its last one did.
 
-    What a scan found at the end happened before it.
+    A record that a scan found was written before it: its times count only if there are no others.
     """
     begun = np.where(table["inv"] != NONE, table["inv"], table["ret"])
     ended = np.where(table["ret"] != NONE, table["ret"], table["inv"])

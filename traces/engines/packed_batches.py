@@ -88,7 +88,7 @@ def _packed_batch(bucket: int, scope: int, rows: int, packed: bytes) -> Any:
 
 @frozen
 class Narrow:
-    """Columns by their lowest value, and digit by digit how far each value lies above it."""
+    """Columns as their lowest values, and the differences from these digit by digit."""
 
     base: Mapping[str, int]
     digits: Mapping[str, list[Column]]  # the last digit first

@@ -1,13 +1,13 @@
-"""Many small partitions judged as one: a check that finds nothing in all of them needs no loop.
+"""Many small partitions are judged as one: a check that finds nothing in the pack needs no loop.
 
-The partitions of a pack are laid one behind the other, as if one log had lived all their lives in
-turn: each has offsets, ids, processes, groups, epochs and times of its own, above those of the one
-before. So no row of one can be taken for a row of another, everything in a later one happened
-later and lies higher, and what no check finds in the pack it finds in none of them. Where one
-finds anything, which may be for want of that, it looks at each partition by itself.
+The partitions of a pack follow one another, as if they were one log. Each has offsets, ids,
+processes, groups, epochs and times of its own, above those of the one before. So no row of one can
+be taken for a row of another, and every later one has later times and higher offsets. If a check
+finds nothing in the pack, every partition in it is clean. Otherwise the check judges each partition
+alone, because the packing itself may have caused the finding.
 
-Left out are partitions whose checks ask for one number of the whole partition: a log start above
-0, what compaction or retention took, share groups, dumps and former lives of a topic.
+Left out are partitions whose checks need one number of the whole partition: a log start above 0,
+records removed by compaction or retention, share groups, dumps and former lives of a topic.
 """
 
 from collections.abc import Iterator

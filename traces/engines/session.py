@@ -72,7 +72,7 @@ def session(memory: str = "2g") -> Generator[SparkSession]:
 
 
 def _end_the_jvm() -> None:
-    """Wait for the JVM that `stop` leaves behind: whoever started it sees what it cost."""
+    """Wait for the JVM that `stop` leaves behind, so that its CPU time counts for this process."""
     gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     if gateway is None or not hasattr(gateway, "proc"):
         return

@@ -107,7 +107,7 @@ class Equations:
                 yield LOG, window
 
     def _undone_groups(self) -> Iterator[Doubt]:
-        """A group that tells what it processed, and was given what it did not."""
+        """Find groups that record their processing, and processed none of the records given."""
         done = set(self._whos(sides.DONE))
         for who in self._whos(sides.GIVEN):
             group = who // 2

@@ -148,7 +148,7 @@ def _accounts(lane: Lane, op: Column, at: Ints) -> Column:
 def add_positions(
     summary: SummaryBuilder, lane: Lane, offset: Ints, located: Bools, commit: Bools
 ) -> None:
-    """Commits against what the process itself had been told before."""
+    """Compare commits with the offsets that the process itself had been given before."""
     # Cut at moves as well: what one owner was told ends before the next owner begins.
     begins = lane.new | one_of(lane["op"], *MOVES)
     start, group = np.flatnonzero(begins), np.cumsum(begins) - 1

@@ -1,8 +1,8 @@
-"""All summaries of one partition, put together: what they vouch for, and what they do not.
+"""Judge the summaries of one partition: the checks they clear, and the doubts they leave.
 
-The equations hold window by window, the pieces of each reader follow each other without overlap,
-and no run falls: then no check that is covered here can find anything in the partition. A partition
-for which that is not so is *doubtful*, which says nothing yet: the exact checks will.
+The equations must hold window by window, each reader's pieces follow each other without overlap,
+and no run fall. Then no check that is covered here can find anything in the partition. Otherwise
+the partition is *doubtful*, and the exact checks decide.
 """
 
 from collections.abc import Iterator

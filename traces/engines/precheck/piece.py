@@ -1,4 +1,4 @@
-"""A piece of the table of one run: its places numbered once, and what several summaries ask."""
+"""A piece of the table of one run: its partitions numbered once, for several summaries."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -75,9 +75,9 @@ class PieceRows:
         ]
 
     def spans(self) -> tuple[Ints, ...]:
-        """Of each process its first and its last row: process, seq and idx, seq and idx.
+        """The first and the last row of each process: process, seq and idx, seq and idx.
 
-        But for copies of sends whose partition nobody knows: they lie in files of their own.
+        Copies of sends whose partition is unknown are left out: they are in files of their own.
         """
         rows = np.flatnonzero((self.columns["flags"] & Flag.UNKNOWN_PARTITION) == 0)
         names = ("process", "seq", "idx")

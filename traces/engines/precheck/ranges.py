@@ -58,7 +58,7 @@ def ranges_of(summaries: Summaries) -> list[Range]:
 
 
 def readers(summaries: Summaries, ranges: list[Range]) -> Iterator[Doubt]:
-    """Ranges of one account lie side by side, and each begins where it was told to."""
+    """Find ranges of one reader that overlap, leave a gap, or begin before their position."""
     start = log_start(summaries)
     for who in {one_range.who for one_range in ranges}:
         mine = sorted((s for s in ranges if s.who == who), key=lambda s: (s.first, s.last))
@@ -73,7 +73,7 @@ def readers(summaries: Summaries, ranges: list[Range]) -> Iterator[Doubt]:
 
 
 def known_start(summaries: Summaries, one_range: Range) -> int:
-    """The least offset at which a client may have begun, for all that was told or committed."""
+    """The lowest offset at which a client may have begun: its position, or the group's commit."""
     if one_range.start != NONE or one_range.who < 0 or one_range.when == NONE:
         return one_range.start
     runs = summaries.kind(SummaryKind.RUN)

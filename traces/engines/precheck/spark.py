@@ -1,8 +1,8 @@
-"""The quick pre-checks as Spark runs them: every row is looked at where it lies, and none is moved.
+"""The quick pre-checks in Spark: every row is read in place, and none is shuffled.
 
-What is moved are summaries, some thousandths of the rows, to be put together by partition. Sends
-are looked at first, so that whoever looks at reads knows which sends nobody answered. Doubtful
-partitions go to the exact checks, which shuffle their rows and no others.
+Only summaries are shuffled, some thousandths of the rows, to be put together by partition. Sends
+are read first, so that the second pass knows the sends without an answer. Doubtful partitions go to
+the exact checks, which shuffle their rows and no others.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -115,7 +115,7 @@ def findings(ops: DataFrame | Files, contexts: Mapping[int, Context], left: Doub
 
 @frozen
 class Chosen:
-    """Rows that bear one of these keys."""
+    """Rows that have one of these keys."""
 
     names: tuple[str, ...]
     keys: frozenset[tuple[int, ...]]

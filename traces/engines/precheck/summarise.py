@@ -1,4 +1,4 @@
-"""A piece of the table in, its summaries out: each row is looked at once, where it lies."""
+"""Summarise a piece of the table: each row is read once, in place."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

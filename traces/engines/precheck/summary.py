@@ -1,4 +1,4 @@
-"""The rows that stand for many: a kind, a partition, up to three keys and eight values."""
+"""Rows that summarise many: a kind, a partition, up to three keys and eight values."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum

@@ -13,7 +13,7 @@ DoubtfulKey = tuple[str, int]  # a check, and the group or transactional id that
 
 
 def doubtful_groups(summaries: Summaries) -> Iterator[DoubtfulKey]:
-    """Groups in which a commit came after somebody was assigned in a later generation."""
+    """Groups in which a commit came after an assignment in a later generation."""
     for (group,), mine in summaries.kind(SummaryKind.GENERATION).groups("group"):
         generation, number = np.unique(mine["generation"], return_inverse=True)
         joined = np.full(len(generation), np.iinfo(np.int64).max)
