@@ -1,9 +1,9 @@
-"""Every anomaly by its name: what it is, which checks have to find it, and how it is made.
+"""Every anomaly by its name: its meaning, the checks that have to find it, and its making.
 
-Most are made in two ways. A large trace is made as columns of rows, where an anomaly chooses a
-partition among millions of records and is found an exact number of times. A small one is made call
-by call, where an anomaly changes lines, so that tests judge, damage and judge again hundreds of
-them. Whichever way it is made, a name stands for one breach.
+Most are made in two ways. A large trace is made as columns of rows: an anomaly chooses a partition
+among millions of records and is found an exact number of times. A small one is made call by call:
+an anomaly changes lines, so that tests judge, damage and judge again hundreds of them. Either way a
+name means one breach.
 """
 
 from typing import Any

@@ -59,7 +59,7 @@ def membered(chunk: Chunk, tp: Ints) -> dict[str, Any]:
 
 
 def _rounds(chunk: Chunk) -> list[Block]:
-    """Commits, and what each poll tells of the partitions that it brings records of."""
+    """The commits, and the reports of each poll on the partitions of its records."""
     commits, marks = chunk.commits, chunk.marks
     tp = commits["tp"]
     commit = membered(chunk, tp) | {"op": int(Op.COMMIT), "offset": commits["offset"]}

@@ -1,4 +1,4 @@
-"""When a member commits its positions, and when it is told a high watermark."""
+"""The times at which a member commits its positions, and receives a high watermark."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,9 +41,9 @@ def commits(log: Mapping[str, Any], owner: Ints, committed: Ints, last: int) -> 
 
 
 def marks(log: Mapping[str, Any], last: int) -> dict[str, Ints]:
-    """The high watermark that each poll tells of the partitions of which it brings records.
+    """The high watermark that each poll reports for the partitions of its records.
 
-    That of the last poll, which is empty, is told for all partitions together.
+    The last poll, which is empty, reports that of all partitions together.
     """
     rows = np.flatnonzero(log["polled"] & (log["window"] < last))
     rows = rows[np.lexsort((log["offset"][rows], log["window"][rows], log["tp"][rows]))]

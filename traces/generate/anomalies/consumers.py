@@ -1,4 +1,4 @@
-"""Anomalies about what the members of a group are given, and what they process."""
+"""Anomalies about records that members of a group are given or process."""
 
 import numpy as np
 

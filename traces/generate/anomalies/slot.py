@@ -25,7 +25,7 @@ _OF_A_RECORD = ("id", "hash", "offset", "flags")
 
 @define
 class Slot:
-    """One partition in one generation, and what is done to it."""
+    """One partition in one generation, for an anomaly to change."""
 
     chunk: Chunk
     tp: int
@@ -171,7 +171,7 @@ class Slot:
             self.chunk.lines.append(fields | {"op": int(op), "offset": offset, "order": 1 << 40})
 
     def polls(self, process: int, inv: int, mark: int = 0, **record: int) -> None:
-        """A poll of its own is given this record, and told where the log begins and ends."""
+        """Add a poll of its own that is given this record, with high watermark and log start."""
         self.row(process, Op.POLL, inv, **record)
         self.report(self.chunk.lines[-1], max(mark, record["offset"] + 1))
 

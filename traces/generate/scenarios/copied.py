@@ -21,7 +21,7 @@ class Copied(Scenario):
     topic, holes = "copied", 1
 
     def make(self) -> None:
-        """Each generation is one transaction, whose marker stands behind its records."""
+        """Each generation is one transaction, whose marker follows its records."""
         fields = self.transaction("copier", self.number, 0, 2)
         sequence = self.number * self.each + self.nth
         self.send(**fields, sequence=sequence)

@@ -29,7 +29,7 @@ class HandOver(Scenario):
         self.scan()
 
     def _owner(self, half: int, phase: int) -> None:
-        """One member is told where to begin, reads half of the records, commits and gives up."""
+        """One member gets its committed offset, reads half of the records, commits and gives up."""
         middle = self.each // 2
         me: dict[str, Any] = self.member(
             f"handed-{half}", "handed", session_timeout_ms=_TIMEOUT_MS

@@ -62,7 +62,7 @@ class Deleted(Scenario):
     topic = "deleted"
 
     def make(self) -> None:
-        """Somebody reads before and after, and somebody else asks where the log starts."""
+        """One client reads before and after, and another one asks for the log start."""
         middle = self.each // 2
         start, before = self.begin + middle, max(0, self.begin - self.each + middle)
         me = {"process": self.process("watcher"), "partition": self.partitions}

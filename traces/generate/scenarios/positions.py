@@ -1,8 +1,8 @@
-"""Readers and their positions: one that changes the replica it reads from, one that gets lost.
+"""Readers and their positions: one that changes the replica it reads from, one out of range.
 
-The first pauses in between, and tells what its replica knew: high watermark and last stable
-offset. Long after the end somebody asks for the last stable offset again. The second never commits:
-it has nothing to begin at, and then seeks beyond the end of the log.
+The first pauses in between, and reports its replica's high watermark and last stable offset. Long
+after the end a client asks for the last stable offset again. The second never commits: it has
+nothing to begin at, and then seeks beyond the end of the log.
 """
 
 from typing import Any

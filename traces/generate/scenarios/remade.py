@@ -15,7 +15,7 @@ _NEW = 1 << 30  # apart from the ids of the first life are those of the second
 
 @define(slots=False)
 class Remade(Scenario):
-    """Everybody tells of which life of the topic they speak."""
+    """A topic that is deleted and created again; every client reports the topic's id."""
 
     topic, holes = "remade", 1
 

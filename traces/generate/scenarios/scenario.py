@@ -156,7 +156,7 @@ class Scenario:
         return self.begin + self.nth
 
     def ids(self, partition: Any, offset: Any) -> Any:
-        """The ids of records: those of a partition stand together."""
+        """The ids of records: those of a partition are contiguous."""
         return ((self.number_of_topic << 8 | np.asarray(partition)) << 32) + offset
 
     def records(self, chosen: Bools | slice = ALL) -> ScenarioBlock:
@@ -174,7 +174,7 @@ class Scenario:
         return self.clients.reader(f"{name}#0")
 
     def producer(self, name: str, **settings: Any) -> int:
-        """A client that sends, and what is configured about it besides."""
+        """A client that sends, with these settings."""
         number = self.clients.producer(f"{name}#0")
         self.clients.producers[name] |= settings
         return number

@@ -1,7 +1,7 @@
-"""A share group (KIP-932): two members share the records, and somebody asks where it starts.
+"""A share group (KIP-932): two members share the records, and a client asks for its start.
 
-The first member accepts two records of four, gives one back that the other one then accepts, and
-rejects one after it had held it for longer.
+The first member accepts two records of four. It releases one, which the other member then accepts,
+and rejects one after holding it for longer.
 """
 
 from typing import Any

@@ -10,7 +10,7 @@ from traces.model.context import Ints
 
 @define
 class ScenarioSlot:
-    """One partition of a scenario in one generation, and what is done to its rows."""
+    """One partition of a scenario in one generation, for an anomaly to change."""
 
     scenario: Any
     partition: int
