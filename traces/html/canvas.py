@@ -182,7 +182,7 @@ class Canvas:
             self._number(numbered)
 
     def _number(self, faults: Sequence[NumberedFault]) -> None:
-        """Numbers above the lines; those that would overlap are told as a range."""
+        """Write numbers above the lines; those that would overlap are joined to a range."""
         room = 0.045 * self.axes.get_xlim()[1]
         bunches = list[list[NumberedFault]]()
         for fault in sorted(faults, key=lambda one: one.at_ns):

@@ -125,7 +125,7 @@ def _clock(columns: IntColumns) -> tuple[int, int]:
 
 
 def _wall(columns: IntColumns) -> tuple[int, int] | None:
-    """When the run was, in ms since 1970, as its senders' records tell."""
+    """The time of the run, in ms since 1970, by its senders' records."""
     sent = (columns["op"] == Op.SEND) & (columns["timestamp"] > _KAFKA_BEGAN_MS)
     stamps = columns["timestamp"][sent]
     return (int(stamps.min()), int(stamps.max())) if len(stamps) else None
@@ -231,7 +231,7 @@ def _lag(
     commits: Mapping[TopicPartition, Series],
     scale: Scale,
 ) -> Floats:
-    """A group's lag in a partition; what it read stands for its position if it never commits."""
+    """A group's lag in a partition; without commits, its reads give its position."""
     read = reads[key]
     end = end_of_log(sends.get(key, NOTHING), read, scale)
     position = commits.get(key, NOTHING) if commits else Series(read.at, read.offset + 1, read.id)

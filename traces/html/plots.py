@@ -128,9 +128,9 @@ def offsets_panel(clock: Clock, one: PartitionTimeline, marks: Sequence[Mark], p
 
 
 def _cells(canvas: Canvas, spans: Spans, colour: str, width: float, alpha: float) -> None:
-    """Each span as an upright stroke; one path for all of them keeps the page small.
+    """Draw each span as an upright stroke; one path for all of them keeps the page small.
 
-    Reads are thin on top of broad sends, so that what was sent and never read stands out.
+    Reads are thin on top of broad sends, so that records sent and never read are visible.
     """
     if not len(spans.at):
         return

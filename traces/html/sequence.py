@@ -122,7 +122,7 @@ def target(event: Mapping[str, Any]) -> str:
 
 
 def moments(made: Sequence[DrawnCall], *, comparable: bool) -> list[Moment]:
-    """Calls and returns in the order of time, or as told where times do not compare."""
+    """Calls and returns in the order of time, or as recorded if times do not compare."""
     rows: list[Moment] = []
     for call in made:
         if call.asks or call.begun is None or call.ended is None:
@@ -184,11 +184,11 @@ def draw(
     lane_most: float = _LANE_MOST,
     width_most: float | None = None,
 ) -> str:
-    """The witness as SVG; `times` are the words for the times that compare.
+    """Draw the witness as SVG; `times` are the words for the times that compare.
 
-    Lanes stand up to `lane_most` apart where what is said between them is wide: words stand between
-    two lines and cross none, and longer ones are cut short. The table of the events has them whole.
-    With `width_most` the lanes stand closer, and words are cut shorter, to keep the drawing narrow.
+    Lanes are up to `lane_most` apart if the words between them are wide. Words are between two
+    lines and cross none, and longer ones are cut short. The table of the events has them whole.
+    With `width_most` the lanes are closer, and words are cut shorter, to keep the drawing narrow.
     """
     made = calls(events)
     rows = moments(made, comparable=bool(times))

@@ -46,7 +46,7 @@ class Scale:
     end: int
 
     def bins(self, at: Ints, number: int = BINS) -> Ints:
-        """The bin of each time; what lies outside falls into the first or the last."""
+        """The bin of each time; times outside fall into the first or the last."""
         share = (at - self.start) / (self.end - self.start)
         return np.clip((share * number).astype(np.int64), 0, number - 1)
 
@@ -105,10 +105,10 @@ def spans(series: Series, scale: Scale) -> Spans:
 
 
 def end_of_log(sends: Series, reads: Series, scale: Scale) -> Floats:
-    """The end of the log at the end of each bin, NaN before anybody knew.
+    """The log end offset at the end of each bin, NaN while it is unknown.
 
-    Acknowledgements tell it, and also tell when a log was cut back. Where nobody recorded the
-    senders, what was read tells at least how far it reached.
+    Acknowledgements give it, and also show when a log was truncated. If no senders are recorded,
+    reads give a lower bound.
     """
     longest = sends if len(sends.at) else reads
     last = np.full(BINS, -1, np.int64)

@@ -72,7 +72,7 @@ class IncidentRow:
 
 @frozen
 class Reason:
-    """Why some promises were not checked, and what would decide them."""
+    """The reason why some promises were not checked, and the evidence that would decide them."""
 
     why: str
     decided_by: str
@@ -263,7 +263,7 @@ def _reason(run: Run, verdict: Verdict) -> tuple[tuple[str, str], str]:
 
 
 def _decided_by(need: str) -> str:
-    """The file or the field that would decide what this need stands for."""
+    """The file or the field that would meet this need."""
     kind, dot, name = need.partition(".")
     if dot and name == "whole":
         return f"the rest of the files of {kind}"

@@ -19,7 +19,7 @@ DRAWN = 3  # witnesses of one promise; the others are told without a drawing
 
 @frozen
 class Witness:
-    """One counterexample: what happened, where it stands, and its drawing."""
+    """One counterexample: its events, their places in the trace, and its drawing."""
 
     id: str
     number: int
@@ -94,7 +94,7 @@ def _witnesses(
 
 
 def _timed(event: Mapping[str, object], times: Mapping[int, str]) -> dict[str, object]:
-    """An event with its times as the drawing tells them; times that do not compare stay as told."""
+    """An event with its times as in the drawing; times that do not compare stay as recorded."""
     names = {"invoked_ns": "invoked", "returned_ns": "returned"} if times else {}
     return {
         names.get(name, name): times[int(str(value))] if name in names else value
