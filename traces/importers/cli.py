@@ -1,4 +1,4 @@
-"""`highwater import`: make a run of what somebody else recorded."""
+"""`highwater import`: make a run of recordings from other sources."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path

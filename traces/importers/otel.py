@@ -2,8 +2,8 @@
 
 The names of their attributes have changed three times, so each is looked up under all its names. A
 message's id is its producing span, which consumers know by parent or link. Spans are sampled, and
-clocks are walls: unless somebody says that every span is here, somebody else may have produced what
-is read, and nothing can be called lost or made up.
+clocks are wall clocks. Unless the user says that every span is here, a message may have an
+unrecorded producer, and nothing can be called lost or made up.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -129,7 +129,7 @@ class _Span:
 
 
 def _calls(span: _Span, process: str, receives: bool) -> Iterator[Line]:
-    """The calls of the trace that a span stands for."""
+    """The calls of the trace that a span records."""
     clock: Line = {"clock": f"wall-{process}"}
     times: Line = {"invoked_ns": span.start, "returned_ns": span.end}
     about: Line = {"outcome": span.outcome, "records": span.records, **clock}

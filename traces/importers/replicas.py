@@ -31,7 +31,7 @@ _LEAVING = ("-delete", "-future", "-stray")
 
 @frozen
 class Replica:
-    """The log of one partition on one broker, and what its broker had written down about it."""
+    """The log of one partition on one broker, and its broker's checkpoints of it."""
 
     node: int
     topic: str

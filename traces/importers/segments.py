@@ -1,7 +1,7 @@
 """Kafka's own log files as a run: one process for each broker, one `dump` line for each batch.
 
-What a client cannot see stands here: which replica holds what, epochs, sequences and markers. A
-segment is mapped and read batch by batch, so a log of any size takes little memory.
+It shows facts that a client cannot see: the records of each replica, epochs, sequences and markers.
+A segment is mapped and read batch by batch, so a log of any size takes little memory.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping

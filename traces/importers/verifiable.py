@@ -1,12 +1,12 @@
 """Logs of kafka-verifiable-producer and kafka-verifiable-consumer: a line of JSON per event.
 
 The producer prints when it is answered, not when it calls. So the order of its calls comes from its
-values, which it counts up; when it called is not known; and a value that is missing below the
-highest one was sent, and nobody knows what became of it.
+values, which it counts up, and the times of its calls are unknown. A value that is missing below
+the highest one was sent, and its outcome is unknown.
 
-The consumer is one thread that polls, prints what it was given, commits, and prints the answer. So
-it called after it had printed the event before, but for callbacks of a rebalance: they run inside
-the poll whose event follows, or inside the close.
+The consumer is one thread that polls, prints the records, commits, and prints the answer. So each
+call began after the event before was printed. Callbacks of a rebalance are the exception: they run
+inside the poll whose event follows, or inside the close.
 """
 
 from collections.abc import Iterable, Mapping
@@ -132,7 +132,7 @@ class _Log:
     ended: Line | None = None
 
     def described(self, known: ToolSettings) -> tuple[str, dict[str, Any]]:
-        """The role of the process, and its configuration as far as anybody told."""
+        """The role of the process, and its configuration as far as it is known."""
         if self.role == "producer":
             return "producer", {} if known.acks is None else {"acks": known.acks}
         settings = {"group": known.group, "isolation": known.isolation}
