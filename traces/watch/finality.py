@@ -30,7 +30,7 @@ def always(p: Rows, found: Ints) -> Bools:
 
 
 def both_acknowledged(p: Rows, found: Ints) -> Bools:
-    """Their places are those that their senders were told; what a read shows may still change."""
+    """The offsets are those acknowledged to the senders; a read's offset may still change."""
     return np.all(p.ok[found] & (p.offset[found] != NONE), axis=1)
 
 
@@ -47,7 +47,7 @@ def nobody_put_back(p: Rows, found: Ints) -> Bools:
 
 @frozen
 class Early:
-    """A check whose findings may be told while the trace grows."""
+    """A check whose findings may be reported while the trace grows."""
 
     why: str
     #: Which row of a witness, by which of its columns, tells one finding from another.

@@ -60,7 +60,7 @@ class FollowedProcess:
         return True
 
     def becomes(self, file: Path) -> None:
-        """The journal was settled: the file tells the same from the start, and what was left."""
+        """Go on with the file made of the journal: it repeats the calls, and adds the rest."""
         assert isinstance(self.source, FollowedJournal)
         self.known_to, self.left = self.source.last_seq, frozenset(self.source.waiting)
         self.source, self.last_seq = following(file), -1
@@ -122,7 +122,7 @@ class Folder:
 
     @property
     def configured(self) -> Meta:
-        """`meta.json`, and of clients that it does not name what their recorder has told."""
+        """The configuration in `meta.json`, and of clients that it omits, their recorder's."""
         configured: dict[str, dict[str, Any]] = {"producer": {}, "consumer": {}}
         for name, head in self._heads.items():
             kind = {"producer": Producer, "consumer": Consumer}.get(head.get("role", ""))
@@ -185,7 +185,7 @@ class Folder:
         return out
 
     def _meet(self, process: FollowedProcess, call: Line) -> None:
-        """The first call names the process, and what its recorder told of its client."""
+        """Take the process's name and its client's configuration from its first call."""
         if type(named := call["process"]) is str:
             process.name = named
         head: Any = call.get("recorder") or {}

@@ -1,8 +1,8 @@
-"""Follows the files of a run: what was appended since the last look, call by call.
+"""Follows the files of a run: returns the calls appended since the last look.
 
-A file of lines is read as far as its lines are whole. A compressed one and Parquet cannot be read
-before they are closed. The journal of a recorder that still runs is read as it stands; a call that
-was not answered yet is kept back until it is, and comes later than its place in the program.
+A file of lines is read up to its last whole line. A compressed file and Parquet cannot be read
+before they are closed. The journal of a recorder that still runs is read as it is; a call without
+an answer is kept back until it has one, and comes later than its place in the program.
 """
 
 import gzip
@@ -86,7 +86,7 @@ class FollowedLines(Following):
 
 @define
 class Closed(Following):
-    """A file that can be read only when it is whole; tried whenever its size stands still."""
+    """A file that can be read only once it is whole; tried whenever its size has not changed."""
 
     _size: int = -1
     _read: bool = False
@@ -168,7 +168,7 @@ def following(path: Path) -> Following:
 
 
 def stem(path: Path) -> str:
-    """The file's name without what tells its kind: a journal becomes a file of the same name."""
+    """The file's name without its suffix: a journal becomes a file of the same name."""
     for suffix in (*CLOSED, *LINES, SUFFIX):
         if path.name.endswith(suffix):
             return path.name.removesuffix(suffix)

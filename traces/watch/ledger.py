@@ -19,7 +19,7 @@ WitnessRow = dict[str, int]
 
 @frozen
 class Finding:
-    """One violation, told as soon as it was final."""
+    """One violation, reported as soon as it was final."""
 
     check: Check
     events: tuple[WitnessRow, ...]

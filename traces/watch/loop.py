@@ -1,4 +1,4 @@
-"""`highwater check --watch`: look, judge, tell, and wait for more."""
+"""`highwater check --watch`: read, judge, report, and wait for more."""
 
 import time
 from collections.abc import Callable

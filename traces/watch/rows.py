@@ -36,7 +36,7 @@ class Transactions:
         return mine
 
     def write(self, columns: MutableColumns) -> None:
-        """The state of each row's transaction: one that has not ended is one nobody knows of."""
+        """Write the state of each row's transaction; one that has not ended is undecided."""
         for process in np.unique(columns["process"][columns["txn"] >= 0]).tolist():
             rows = np.flatnonzero(columns["process"] == process)
             mine = {name: column[rows].astype(np.int64) for name, column in columns.items()}

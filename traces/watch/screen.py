@@ -74,7 +74,7 @@ def verdicts(watch: Watch) -> Iterator[tuple[Check, str, str, int]]:
 
 
 def as_json(watch: Watch) -> dict[str, Any]:
-    """The state of a watch, in the form of `--json`; `watching` tells it from the last word."""
+    """The state of a watch, in the form of `--json`; `watching` is absent from a final one."""
     checks: dict[str, Any] = {}
     for check, verdict, reason, count in verdicts(watch):
         shown = [
@@ -120,7 +120,7 @@ class WatchLog:
 
 @define
 class Screen:
-    """A table that stands still and changes, with the last lines of the log under it."""
+    """A table that is updated in place, with the last lines of the log under it."""
 
     console: Console
     _live: Live = field(init=False)
@@ -131,7 +131,7 @@ class Screen:
         self._live = Live(console=self.console, auto_refresh=False)
 
     def start(self, watch: Watch) -> None:
-        """An empty table, so that it is seen that somebody watches."""
+        """Show an empty table, as a sign that the watch runs."""
         self._live.start()
         self._live.update(self._shown(watch), refresh=True)
 

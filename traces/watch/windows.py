@@ -1,7 +1,7 @@
-"""The newest rows of each partition, group and producer: what can be judged while more come.
+"""The newest rows of each partition, group and producer, which can be judged while more come.
 
-A window bounds what watching costs, in memory and for each batch. What is dropped takes nothing
-back, for what is found among fewer rows is found among all of them; and what is missed here is
+A window bounds the cost of watching, in memory and for each batch. Dropping rows takes no finding
+back, because a finding among fewer rows is one among all of them. A breach that is missed here is
 found at the end, when the whole trace is judged.
 """
 
