@@ -1,10 +1,10 @@
-"""Times that cannot be: a clock that went back while a process used it.
+"""Refuse impossible times: a clock that went back while a process used it.
 
-Trace format v1 wants a clock that never steps back. Where two times of one process contradict its
-program order (a call returned before it was made, or before an earlier call was made) the order of
-other calls by that clock is worth nothing, and a check of real time would accuse somebody. So such
-a trace is refused, by line. A call that was made before an earlier one is no contradiction: a
-callback runs inside the poll that it is told of before.
+Trace format v1 requires a clock that never goes back. Times of one process may contradict its
+program order: a call returned before it was made, or before an earlier call was made. Then the
+order of other calls by that clock is worthless, and a check of real time could report a false
+violation. So such a trace is refused, by line. A call that was made before an earlier one is no
+contradiction: a callback runs inside the poll whose line follows.
 """
 
 from collections.abc import Iterator, Mapping

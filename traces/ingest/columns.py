@@ -1,8 +1,8 @@
-"""Collects calls and their records, and makes columns of them.
+"""Collect calls and their records, and make columns of them.
 
-A file is read call by call, because that is what it holds; but the columns are made in one go, by
-Arrow and numpy. What many calls share (who, what, in which group) is noted once; the integers of a
-call lie in a row with those of other calls that have the same fields; records wait as they came.
+A file is read call by call, but its columns are made in one go, by Arrow and numpy. The fields that
+many calls share (process, operation, group) are kept once. The integers of a call are in one list
+with those of other calls that have the same fields. Records are kept as they came.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ class Malformed(Exception):
 
 @define
 class RowBuilder:
-    """Rows in the order of the calls; the rows of one call stand together."""
+    """Rows in the order of the calls; the rows of one call are adjacent."""
 
     names: Names
     partitioner: str | None = None  # what chose the partitions of sends
@@ -109,7 +109,7 @@ class RowBuilder:
         return len(self.records)
 
     def columns(self) -> dict[str, Ints]:
-        """The rows as columns, all but what only the whole file can tell; and starts anew."""
+        """The rows as columns, except those that need the whole file; then start anew."""
         calls, counts = self._call_columns()
         columns = {name: np.repeat(column, counts) for name, column in calls.items()}
         kinds = _kinds(self.records, self._odd)
@@ -285,7 +285,7 @@ def _numbered(number: Callable[[str], int], values: Values) -> Ints:
 
 
 def _positions(seq: Ints) -> Ints:
-    """0, 1, 2, … inside each call; the rows of a call stand together."""
+    """0, 1, 2, … inside each call; the rows of a call are adjacent."""
     if not len(seq):
         return seq
     first = np.r_[True, seq[1:] != seq[:-1]]

@@ -27,7 +27,7 @@ def _ok(columns: IntColumns) -> Bools:
 
 
 def _pending(columns: IntColumns) -> Bools:
-    """Sends of which only reads can tell where they were stored; a failed one may have been."""
+    """Sends whose offset only reads can show; even a failed one may have been stored."""
     return columns["offset"] == NONE
 
 
@@ -42,9 +42,9 @@ def _open(columns: IntColumns) -> Bools:
 
 
 def _of_producers(columns: IntColumns) -> Bools:
-    """Sends but for those that say that they have no producer id.
+    """Sends except those that report that they have no producer id.
 
-    Only of producers that ever tell an id or epoch is that asked (`MARKED`).
+    The field is required only of producers that ever report an id or epoch (`MARKED`).
     """
     return (columns["flags"] & Flag.NO_PRODUCER) == 0
 
@@ -206,7 +206,7 @@ class Evidence:
         self.add(counts, MARKS)
 
     def add(self, counts: Mapping[str, tuple[int, int]], marks: Collection[str]) -> None:
-        """Add what was counted in a piece of a process's file, which bears these marks."""
+        """Add the counts of a piece of a process's file, which has these marks."""
         for need, (absent, total) in counts.items():
             if is_asked(need, marks):
                 lacking, of = self.counts.get(need, (0, 0))
@@ -294,11 +294,11 @@ def is_asked(need: str, marks: Collection[str]) -> bool:
 def absences(
     columns: IntColumns, marked: Mapping[str, Bools] | None = None
 ) -> Iterator[tuple[str, Ints, int]]:
-    """Of each need the rows that lack the field that they should have, and how many rows should.
+    """For each need, the rows that lack a field that they should have, and the number that should.
 
-    Counts of pieces add up. What became of transactions must not matter here: that is found out
-    when all pieces have been counted. Without `marked`, which says of each row whether its process
-    bears a mark, all do.
+    Counts of pieces add up. They must not depend on outcomes of transactions, which are known only
+    when all pieces have been counted. `marked` has for each mark the rows of processes with it;
+    without it, all rows have every mark.
     """
     listed = np.where((columns["flags"] & Flag.UNLISTED) != 0, NONE, 0)
     columns = {**columns, **_reports(columns), "partitions": listed}

@@ -1,4 +1,4 @@
-"""One process file: its pieces, read apart, and what they say together."""
+"""One process file: its pieces, read apart, and their summaries joined."""
 
 import gc
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -188,7 +188,7 @@ Again = Callable[[Piece, int, Mapping[str, int]], Summary]
 
 
 def together(pieces: Iterable[Summary], again: Again, problems: Problems) -> ProcessFile:
-    """A file as its pieces tell of it, in their order, with line numbers of the whole file.
+    """Join the summaries of a file's pieces, in their order, with line numbers of the whole file.
 
     `again` diagnoses a piece that goes back behind the ones before it.
     """

@@ -62,7 +62,7 @@ class Ops:
     path: Path
 
     def prepare(self) -> None:
-        """Make it, if it is not there, and remove what somebody was writing who was killed."""
+        """Make it, if it is not there, and remove files that a killed process left half written."""
         for below in (*_BELOW, "_run"):
             (self.path / below).mkdir(parents=True, exist_ok=True)
         for below in (*_BELOW, "_run", ""):
@@ -180,7 +180,7 @@ class Ops:
         return orjson.loads(path.read_bytes())
 
     def ids(self, numbers: set[int]) -> Iterator[tuple[int, str | int]]:
-        """The ids behind these numbers; one that is found twice is told twice."""
+        """The ids of these numbers; one that is found twice is returned twice."""
         wanted = [("number", "in", sorted(numbers))]
         for path in sorted((self.path / "_ids").glob("*.parquet")):
             found = pq.read_table(path, filters=wanted, partitioning=None)

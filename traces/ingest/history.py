@@ -1,7 +1,7 @@
 """Jepsen's Kafka histories: invocations and completions, paired and laid out as operations.
 
-A key K is an integer for one topic-partition; here it is topic K, partition 0. What such a history
-cannot tell (how consumers got their partitions, whether topics are compacted) the caller does.
+A key K is an integer for one topic-partition; here it is topic K, partition 0. The caller adds
+facts that such a history does not contain: how consumers got their partitions, and compaction.
 """
 
 from collections.abc import Iterable, Iterator
@@ -82,7 +82,7 @@ def history_meta(path: Path) -> Meta:
 
 
 def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, Line]]:
-    """The maps of the file, whether or not they stand in one vector, and on how many lines."""
+    """The maps of the file, in one vector or not, and on any number of lines."""
     with path.open("rb") as lines:
         try:
             for number, value in forms(lines):
@@ -334,7 +334,7 @@ class _History:
 
 
 def _record(key: Any, row: Line) -> Line:
-    """A record of the topic that stands for this key."""
+    """A record of the topic of this key."""
     if type(key) not in (int, str):
         raise ValueError(f"expected a number or a string as key, found {shown(key)}")
     if not _natural(row.get("offset")):

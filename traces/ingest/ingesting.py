@@ -1,7 +1,7 @@
 """From the folder of a run to the folder of its operations, piece by piece and in any order.
 
-Whoever does the work is handed in as a `map`: this process, several of them, or Spark. What is done
-already is not done again.
+The work is done by a `map` that is passed in: this process, several of them, or Spark. Work that is
+already done is not repeated.
 """
 
 from collections.abc import Callable, Mapping

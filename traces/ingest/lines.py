@@ -1,10 +1,10 @@
 """The lines of a process file, or of a piece of it: NDJSON, gzipped NDJSON, or Parquet.
 
-A line belongs to the piece in which its first byte lies, so that pieces of any size, read apart,
-have every line exactly once. The journal of a recorder is read as the lines that it would become,
-and is one piece. Compressed text can only be read from its start: it has pieces too, so
-that no task holds a whole file, but one reader takes them all. In Parquet a piece is row groups,
-and a row counts as a line.
+A line belongs to the piece with its first byte, so that pieces of any size, read apart, have every
+line exactly once. The journal of a recorder is read as the lines that it would become, and is one
+piece. Compressed text can only be read from its start. It has pieces too, so that no task holds a
+whole file, but one reader reads them all. In Parquet a piece is row groups, and a row counts as a
+line.
 """
 
 import gzip

@@ -1,8 +1,8 @@
-"""Topics that were deleted and made again: of which life of its topic each row is.
+"""Topics that were deleted and created again: the life of its topic that each row belongs to.
 
-A call may tell the id of its topic (KIP-516), and an id never comes back. So between two calls that
-tell the same id there was one life: a row of one clock that lies between them is of that life, too.
-Where nobody tells ids, a deletion that was recorded parts two lives.
+A call may report the id of its topic (KIP-516), and an id is never used again. So between two calls
+that report the same id there was one life, and a row of the same clock between them is of it.
+Without ids, a recorded deletion separates two lives.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,13 +41,13 @@ class TopicLives:
 
 
 def ids_reported(digest: IntColumns) -> Ints:
-    """Topics, each with one of the ids that rows tell."""
+    """Topics, each with one of the ids that rows report."""
     pairs = np.stack([digest["topic"], digest["topic_id"]], axis=1)
     return np.unique(pairs[(pairs != NONE).all(axis=1)], axis=0)
 
 
 def made_again(digest: IntColumns) -> set[int]:
-    """Topics of which rows tell several ids, or of which a deletion was recorded and none."""
+    """Topics with several reported ids, or with a recorded deletion and no id."""
     topics, lives = np.unique(ids_reported(digest)[:, 0], return_counts=True)
     deleted = digest["topic"][calls(digest, Op.DELETE_TOPICS) & (digest["outcome"] == Outcome.OK)]
     nameless = np.setdiff1d(deleted[deleted != NONE], topics)
@@ -71,7 +71,7 @@ def reported_in(columns: IntColumns, topics: Iterable[int]) -> Ints:
 
 
 def lives_of(reported: Ints, names: Names) -> TopicLives:
-    """The lives that these rows tell of; of a topic without ids its deletions count them."""
+    """The lives that these rows report; of a topic without ids its deletions count them."""
     out: list[Ints] = []
     newest: dict[int, int] = {}
     for topic in np.unique(reported[:, 0]).tolist():
@@ -87,7 +87,7 @@ def lives_of(reported: Ints, names: Names) -> TopicLives:
 
 
 def _by_ids(reported: Ints) -> Ints:
-    """A life lasts, by each clock, from the first return of a call that tells it to the last call.
+    """Spans of lives by each clock: from the first return of a call reporting it to the last call.
 
     They are in the order of their last calls.
     """
@@ -124,7 +124,7 @@ def tell_lives_apart(columns: dict[str, Ints], lives: TopicLives) -> None:
 
 
 def filled(columns: IntColumns, lives: TopicLives) -> Ints:
-    """The topic id of each row, as it tells or as its time does; a subscription is to a name."""
+    """The topic id of each row, reported or by its time; a subscription is to a name."""
     ids = np.array(columns["topic_id"])
     untold = np.isin(columns["topic"], list(lives.newest)) & (ids == NONE)
     for topic, life, clock, low, high in lives.spans.tolist():

@@ -92,7 +92,7 @@ class Locations:
         )
 
     def partitions_of_topics(self, topics: Iterable[int]) -> Keys:
-        """All partitions of these topics that somebody named."""
+        """All partitions of these topics that some call names."""
         return {key for topic in topics for key in self._by_topic.get(topic, ())}
 
     def partitions_of_processes(self, processes: Iterable[int]) -> Keys | None:
@@ -106,7 +106,7 @@ class Locations:
 
     @cached_property
     def located(self) -> Keys:
-        """All partitions that somebody named."""
+        """All partitions that some call names."""
         return set(_pairs(self.digest, ("topic", "partition"), self._located))
 
     @cached_property

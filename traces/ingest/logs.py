@@ -26,7 +26,7 @@ PARTS = ("process", "node", "topic", "partition")  # one log in one dump
 
 @frozen
 class Of:
-    """Rows, and what is configured for each."""
+    """Rows, with the configuration of their topics and clients."""
 
     columns: IntColumns
     context: Context
@@ -42,7 +42,7 @@ class Of:
 
     @property
     def unclear(self) -> Bools:
-        """Rows of topics of which nobody tells whether they are compacted."""
+        """Rows of topics whose cleanup policy is unknown."""
         return self.context.compacted[self.columns["topic"]] == UNSET
 
     @property
@@ -62,7 +62,7 @@ class Of:
 
     @property
     def sequenced(self) -> Bools:
-        """Dumped records of idempotent producers: what tells one of the three tells all."""
+        """Dumped records of idempotent producers: one of the three fields requires the others."""
         known = [self.columns[name] != NONE for name in ("pid", "pepoch", "sequence")]
         has_producer = self.columns["flags"] & Flag.NO_PRODUCER == 0
         return self.calls(Op.DUMP) & has_producer & (known[0] | known[1] | known[2])

@@ -1,8 +1,8 @@
-"""When groups had members, from what these and administrators tell, piece by piece.
+"""Periods in which groups had members, by these and administrators, piece by piece.
 
-A member is in its group from an assignment until it is told that it lost its partitions, gives up
-the last of them, unsubscribes, or ends. One that gave them up and is given others in a later
-generation was there in between.
+A member is in its group from an assignment until it loses its partitions, gives up the last of
+them, unsubscribes, or ends. One that gave them up and is assigned others in a later generation was
+there in between.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -142,9 +142,9 @@ def _goes_on(stay: _Stay, one: _Row) -> bool:
 
 
 def lives(pieces: Iterable[Moves], last: Mapping[int, int], holed: Iterable[int]) -> GroupLives:
-    """When each group had no members; `last` are the processes' last signs.
+    """Periods in which each group had no members; `last` are the processes' last times.
 
-    Of a process whose file has holes it is only known that it was there when it was told so.
+    A process whose file has gaps is known to be there only at the times of its assignments.
     """
     lines = (zip(*piece.values(), strict=True) for piece in pieces if piece)
     rows = [_Row(*values) for line in lines for values in line]
@@ -217,7 +217,7 @@ def _timed(row: _Row) -> bool:
 
 
 def _vague(rows: list[_Row]) -> list[int]:
-    """Groups of whose members not all times are told, or by several clocks."""
+    """Groups with a member whose times are not all known, or are of several clocks."""
     of: dict[int, set[int]] = {}
     for row in rows:
         of.setdefault(row.process, set()).add(row.group)

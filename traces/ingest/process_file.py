@@ -91,9 +91,9 @@ class _Shape:
 
 @define
 class Reader:
-    """Turns calls into rows, and keeps what only a whole file can tell.
+    """Turns calls into rows, and keeps the facts that need the whole file.
 
-    `seq` is the place of the last call; gaps are told by the line of the first call after one.
+    `seq` is the number of the last call; a gap is reported by the line of the first call after it.
     """
 
     names: Names
@@ -137,10 +137,10 @@ class Reader:
             self._chunks.append(self._rows.columns())
 
     def finish(self, torn: bool, alone: bool = True) -> dict[str, Ints]:
-        """All rows, each knowing what became of its transaction, as far as they tell.
+        """All rows, each with the outcome of its transaction, as far as the rows show it.
 
         A file that is whole and holds no request to commit proves that there was none; `alone`
-        says that this was the whole file.
+        means that this was the whole file.
         """
         self._chunks.append(self._rows.columns())
         columns = joined(self._chunks)
@@ -375,14 +375,14 @@ def _only_seq(call: Line) -> tuple[Any, ...]:
 
 
 def _identified(rows: list[Any], topic_ids: dict[str, str]) -> list[Any]:
-    """The rows with the id of their topic, where the call tells it."""
+    """The rows with the id of their topic, if the call reports it."""
     if not topic_ids:
         return rows
     return [row | {"topic_id": topic_ids.get(row["topic"])} for row in rows]
 
 
 def _of_type(kind: Callable[[], Some], call: Line, field: str) -> Some:
-    """A list or an object of a call, empty if it tells none."""
+    """A list or an object of a call, empty if it has none."""
     empty = kind()
     value = call.get(field, empty)
     if type(value) is not type(empty):

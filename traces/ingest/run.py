@@ -1,4 +1,4 @@
-"""One run: its configuration, its dictionaries, its rows, and what is known to be missing of it."""
+"""One run: its configuration, its dictionaries, its rows, and its missing evidence."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os.path import lexists
@@ -95,7 +95,7 @@ class Run:
         return table({**columns, "run": np.full(len(columns["seq"]), number)})
 
     def recall(self, numbers: Iterable[int]) -> None:
-        """Learn which ids stand behind these numbers, where that is kept beside the rows."""
+        """Look up the ids of these numbers, if they are kept beside the rows."""
         unknown = {number for number in numbers if number < NONE} - set(self.names.ids)
         known = self.names.ids
         for number, id in self.ids(unknown) if self.ids and unknown else ():
@@ -106,8 +106,8 @@ class Run:
 def process_files(folder: Path) -> list[Path]:
     """The process files of a run folder, by name.
 
-    Raises `BadInput` where something bears the name of one and is no file: a link to nowhere, a
-    pipe, a folder. What it would have held must not be missing in silence.
+    Raises `BadInput` if something has the name of one and is no file: a link to nowhere, a pipe, a
+    folder. Its calls must not be missing in silence.
     """
     problems, files = Problems(), sorted(f for f in folder.iterdir() if f.name.endswith(SUFFIXES))
     settled = {process_name(f) for f in files if not f.name.endswith(JOURNAL)}
@@ -269,7 +269,7 @@ def _add_what_is_beside(run: Run, parts: Iterable[Read]) -> None:
 
 
 def _processing(columns: dict[str, Ints]) -> list[int]:
-    """Groups that tell which records they have processed, not only which they were given."""
+    """Groups that record which records they processed, not only which they were given."""
     return np.unique(columns["group"][columns["op"] == Op.PROCESS]).tolist()
 
 

@@ -52,7 +52,7 @@ def look_for_scans(
 ) -> None:
     """Find out whether the final scan that `complete` promises is there, for every partition.
 
-    Whatever meta.json says, a run is not over as long as somebody may still write.
+    Whatever meta.json has, a run is not over as long as a process may still write.
     """
     columns = locations.digest
     ends = (columns["op"] == Op.SCAN_END) & (columns["outcome"] == Outcome.OK)
@@ -125,7 +125,7 @@ def _few(names: list[str]) -> str:
 
 
 def _endless(columns: IntColumns) -> set[Key]:
-    """Partitions of which a process scanned records, and never tells how far it came."""
+    """Partitions of which a process scanned records without recording the end of the scan."""
 
     def scanners(op: Op) -> set[Any]:
         of = (columns["op"] == op) & (columns["partition"] != NONE)
@@ -135,10 +135,10 @@ def _endless(columns: IntColumns) -> set[Key]:
 
 
 def _early(columns: IntColumns) -> set[Key]:
-    """Partitions that somebody sent to when a process had asked for the last of them.
+    """Partitions that were still sent to after a process had begun its last scan of them.
 
-    A scan is final if it was made after all clients had stopped, whatever meta.json says. Only
-    times of one clock are compared, and the last of each process is all that is known here.
+    A scan is final if it was made after all clients had stopped, whatever meta.json has. Only times
+    of one clock are compared, and only the last of each process is known here.
     """
     timed = (columns["inv"] != NONE) & (columns["partition"] != NONE)
     sent = timed & (columns["op"] == Op.SEND) & (columns["outcome"] != Outcome.FAIL)

@@ -20,10 +20,10 @@ RUNNING = (
 
 
 def senders_of(meta: Meta, names: Names, digest: IntColumns) -> dict[int, Senders]:
-    """For each topic that is sent to or read, who may have sent to it and was not recorded.
+    """For each topic that is sent to or read, the senders that may not have been recorded.
 
-    What meta.json says decides. Where it says nothing, a topic that no recorded process sends to
-    has senders all the same, and a run that is not complete may have some that still run.
+    meta.json decides. If it has no entry, a topic that no recorded process sends to has
+    unrecorded senders. A run that is not complete may have some that still run.
     """
     sent = _topics(digest, calls(digest, Op.SEND))
     return {

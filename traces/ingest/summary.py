@@ -56,7 +56,7 @@ def digest(columns: IntColumns) -> tuple[IntColumns, Ints]:
 
 @define
 class Summary:
-    """One piece: where it lies, what its lines were like, and what its rows say."""
+    """One piece: its place in the file, counts of its lines, and facts of its rows."""
 
     piece: Piece
     process: str

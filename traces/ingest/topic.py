@@ -1,10 +1,10 @@
-"""A run out of a Kafka topic: each message is one line of trace format v1, its key the process.
+"""Make a run of a Kafka topic: each message is one line of trace format v1, its key the process.
 
-The folder that is written can be judged, ingested or watched like any other. Where it stands is
-kept in it (`topic.json`: the next offset of every partition, and how long every file is), and is
-written after the files. Whatever a crash left behind that is cut off again, so no line is lost and
-none stands there twice. A line waits for the lines before it, and one that came already is dropped
-and counted; what is no line goes to `rejected.jsonl`, with its place and the reason.
+The folder that is written can be judged, ingested or watched like any other. Its progress is kept
+in `topic.json` (the next offset of every partition, and the length of every file), which is written
+after the files. Anything beyond it that a crash left is cut off again, so no line is lost and none
+is there twice. A line waits for the lines before it, and a duplicate is dropped and counted. A
+message that is no line goes to `rejected.jsonl`, with its place and the reason.
 """
 
 import base64
@@ -189,7 +189,7 @@ class Intake:
         self._rejected.append(line)
 
     def _write(self) -> None:
-        """The files first, then where they stand: what is in no account is cut off again."""
+        """Write the files first, then the progress: bytes beyond it are cut off again."""
         for file, lines in self._lines.items():
             _append(self.run / file, lines)
         if self._rejected:
@@ -210,7 +210,7 @@ def follow(
     stop: Callable[[], bool] = lambda: False,
     tick: Callable[[State], None] = lambda state: None,
 ) -> State:
-    """Write a topic into a run's folder, until it is told to stop or to the topic's end."""
+    """Write a topic into a run's folder, until stopped or to the topic's end."""
     run.mkdir(parents=True, exist_ok=True)
     with alone(run):
         intake = Intake(run, topic.name)

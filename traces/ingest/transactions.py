@@ -98,8 +98,8 @@ UNTOLD = -2  # the offset of a record that was acknowledged where nobody tells
 def undecided(columns: Mapping[str, Ints]) -> Ints:
     """Sends whose transaction's commit nobody answered, a column for each name of `SENT`.
 
-    The offset is the acknowledged one, or `UNTOLD`. What certainly failed tells nothing of its
-    transaction.
+    The offset is the acknowledged one, or `UNTOLD`. A send that certainly failed shows nothing of
+    its transaction.
     """
     mine = (columns["txn_state"] == Txn.UNKNOWN) & (columns["op"] == Op.SEND)
     mine &= (columns["id"] != NONE) & (columns["outcome"] != Outcome.FAIL)

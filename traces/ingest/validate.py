@@ -20,7 +20,7 @@ _ISOLATION = ("read_committed", "read_uncommitted")
 
 
 def findings(call: Any) -> Iterator[FieldProblem]:
-    """Every field of `call` that is not what trace format v1 says, and what was expected."""
+    """Every field of `call` that does not conform to trace format v1, and the expected value."""
     if type(call) is not dict:
         yield "", "expected an object"
         return

@@ -1,4 +1,4 @@
-"""The words of trace format v1 and the numbers that stand for them in the table."""
+"""The words of trace format v1 and their numbers in the table."""
 
 from typing import Final
 

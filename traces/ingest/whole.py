@@ -106,7 +106,7 @@ class Whole:
     senders: Mapping[int, Senders] = field(factory=dict[int, Senders])  # by topic
 
     def settle(self) -> None:
-        """Find out what becomes of all rows, and what is missing."""
+        """Settle the outcomes of all rows, and the missing evidence."""
         for summary in self.pieces:
             self.names.learn(summary.names)
         self.digest = joined_digests([summary.digest for summary in self.pieces])
@@ -206,7 +206,7 @@ class Whole:
             self.changes[piece.piece] = Change(change.patch, change.proved, mine)
 
     def _copy_sends(self) -> list[tuple[Summary, tuple[Counts, Absent]]]:
-        """Copy sends whose partition nobody knows to each that they may have reached."""
+        """Copy sends whose partition is unknown to each that they may have reached."""
         topics = np.unique(self.digest["topic"]).tolist()
         count = {t: partitions_of(t, self.digest, self.meta, self.names) for t in topics if t >= 0}
         lost = [summary for summary in self.pieces if summary.of_unknown_partition]
