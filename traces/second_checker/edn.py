@@ -1,8 +1,8 @@
 """A Jepsen history in the words of trace format v1, for the second checker.
 
-An operation becomes a line per step. What only such a history has stands under names that begin
-with an underscore: `_state` and `_asked` (what became of the operation as a transaction, and when
-its end was requested) and `_shaken` (partitions that changed hands while it ran).
+An operation becomes a line per step. Fields that only such a history has begin with an underscore.
+`_state` and `_asked` are the outcome of the operation as a transaction, and the time its end was
+requested. `_shaken` has the partitions that moved while it ran.
 """
 
 from collections.abc import Iterator

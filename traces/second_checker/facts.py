@@ -57,9 +57,9 @@ def in_final(h: History, partition: PartitionName, id: object) -> bool:
 def where(h: History, send: Row) -> int | None:
     """The offset that one call is known to have got.
 
-    That is the acknowledged one; else the lowest at which its record was read, if the call is the
-    only one that can have put it there: every other attempt to send the record, here or nobody
-    knows where, certainly failed. Where this one is said to have failed, there must be no other.
+    That is the acknowledged one. Else it is the lowest at which its record was read, if no other
+    call can have put it there: every other attempt to send the record, here or to an unknown
+    partition, certainly failed. If this call failed itself, there must be no other.
     """
     if acknowledged(h, send):
         return send.offset
@@ -107,7 +107,7 @@ def superseded(h: History, send: Row) -> bool:
 
 
 def _may_be_superseded(h: History, send: Row) -> bool:
-    """The same, also where nobody tells at which age tombstones go."""
+    """As `superseded`, also if the age of removed tombstones is unknown."""
     return superseded(h, send) or (compacted(h, send.partition) and expired(h, send))
 
 
@@ -168,10 +168,10 @@ def over_before_the_end(h: History, call: Row) -> bool:
 def visible(h: History, partition: PartitionName, early: bool = False) -> list[int]:
     """Offsets, in order, whose record a reader of committed records must be given if it passes.
 
-    What the final scan holds is what there is; without one, what was acknowledged or read. A
-    record counts only if it is known who sent it, or if somebody read it who asked for
-    committed ones. Whether it had been replaced does not matter to who read `early`, before the
-    final scan began: what that found was there all the time.
+    The final scan gives the records; without one, acknowledgements and reads do. A record counts
+    only if its sender is known, or if a reader of committed records has read it. A read that is
+    `early`, before the final scan began, must find records even if they had been replaced: those in
+    the scan were there all the time.
     """
     cached = ("visible", partition, early)
     if cached not in h.cache:

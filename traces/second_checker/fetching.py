@@ -50,14 +50,14 @@ def resets_have_a_cause(h: History, rows: list[Row]) -> None:
 
 
 def _group(h: History, row: Row) -> str | None:
-    """The group of a client, as it told it last about this partition."""
+    """The group that a client named last for this partition."""
     mine = [r for r in h.by_partition[row.partition] if r.process == row.process and r.at <= row.at]
     groups = [r.group for r in sorted(mine, key=lambda r: r.at) if r.group is not None]
     return groups[-1] if groups else None
 
 
 def _out_of_range(h: History, partition: str, rows: list[Row]) -> None:
-    """The position was where records were known, and no log start above it had been told."""
+    """Require a position among known records, with no known log start above it."""
     reset, source = rows[-1], _stood(h, rows[-1])
     own = [r for r in rows[:-1] if r.process == reset.process and r.at < reset.at]
     positions = [r for r in own if r.op in (*_POSITIONS, "committed")]

@@ -1,8 +1,8 @@
 """EDN for the second checker: one form after the other, from the text as a whole.
 
 Keywords are strings that begin with a colon, symbols and characters are strings, lists and sets are
-lists; a tag in front of a form is dropped. What is not EDN raises `ValueError`: the first checker
-has told the user of it by then.
+lists; a tag in front of a form is dropped. Text that is not EDN raises `ValueError`: the first
+checker has reported it to the user before.
 """
 
 import re

@@ -70,7 +70,7 @@ def _lines(h: History, group: str | None) -> list[TraceLine]:
 
 
 def _lasts(h: History, group: str | None, generation: int, assigned: Row) -> None:
-    """Nothing befell the group for a session time-out after the last member was told."""
+    """Require that the group did not change for a session timeout after the last assignment."""
     settings = [one.get("session_timeout_ms") for one in h.members(group or "")]
     protocols = {str(one.get("group_protocol")).lower() for one in h.members(group or "")}
     must(protocols == {"classic"} and None not in settings, "nobody knows the time-out")

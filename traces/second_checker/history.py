@@ -30,7 +30,7 @@ Settings = Mapping[str, Any]
 
 @define(eq=False)
 class History:
-    """Rows by partition, by record and by process, and what became of transactions."""
+    """Rows by partition, by record and by process, and the outcomes of transactions."""
 
     meta: Settings
     jepsen: bool = False
@@ -161,7 +161,7 @@ class History:
         return newest if len(last) > 1 else None
 
     def life(self, row: Row) -> str | None:
-        """The life of its topic that a row is of: as it tells, or by its time between others."""
+        """The life of its topic that a row is of: reported, or by its time between others."""
         topic = row.partition.rpartition(":")[0] or row.partition
         said, began, ended = self.reported.get(topic, []), row.inv, row.ret
         if row.life is not None or began is None:
@@ -185,7 +185,7 @@ class History:
         return within[-1] if within else None
 
     def _span(self, said: list[Reported], life: str, clock: str) -> tuple[float, float]:
-        """From the first return of a call that tells a life to the last such call."""
+        """The time from the first return of a call that reports a life to the last such call."""
         mine = [
             (inv, ret)
             for id, at, inv, ret in said
@@ -195,7 +195,7 @@ class History:
         return low, max((inv for inv, _ in mine), default=-1)
 
     def rows(self, partition: PartitionName, *ops: str) -> list[Row]:
-        """All rows of some calls about one partition; the rows of a process stand in its order."""
+        """All rows of some calls about one partition; the rows of a process are in its order."""
         key = (partition, ops)
         if key not in self.cache:
             self.cache[key] = [row for row in self.by_partition[partition] if row.op in ops]

@@ -57,10 +57,10 @@ _HASHES: Mapping[str, Callable[[bytes], int]] = {
 
 
 def partition_of(partitioner: str, key: str, partitions: int) -> int | None:
-    """The partition of a key, None where that is not sure.
+    """The partition of a key, None if it is not certain.
 
-    It is not for a name that nobody knows, for bytes that were written down with escapes, and for
-    an empty key of `consistent_random`, which takes a key of no length for none.
+    It is uncertain for an unknown partitioner and for bytes that were written with escapes. So it
+    is for an empty key of `consistent_random`, which takes it for no key.
     """
     hashed = _HASHES.get(partitioner)
     if hashed is None or "\\x" in key or (partitioner, key) == ("consistent_random", ""):

@@ -58,7 +58,7 @@ class _Membership:
         return self.member is None or self.member == member
 
     def gave_up(self, line: TraceLine) -> None:
-        """It was told that partitions are no longer its own."""
+        """Record that it gave up, or lost, partitions."""
         if self.since is None:
             return
         self.held -= set(_named(line))
@@ -112,7 +112,7 @@ def _see(one: _Membership, line: TraceLine) -> None:
 
 
 def present(h: History, group: str, topic: str | None) -> list[Period]:
-    """When somebody was in the group, subscribed to the topic if one is named."""
+    """Periods in which the group had members, subscribed to the topic if one is named."""
     key = ("present", group, topic)
     if key not in h.cache:
         found: list[Period] = []
@@ -128,7 +128,7 @@ def present(h: History, group: str, topic: str | None) -> list[Period]:
 
 
 def deletions(h: History, group: str) -> list[Period]:
-    """When the group was deleted by an administrator who tells of it."""
+    """Periods in which an administrator recorded the deletion of the group."""
     lines = (line for several in h.by_process.values() for _, line in several)
     mine = [x for x in lines if x["op"] == "delete_groups" and x.get("group") == group]
     return [
@@ -248,7 +248,7 @@ def _overlaps(
 
 
 def stay_of(h: History, row: Row, group: str, apart: bool) -> tuple[int, int]:
-    """A number for the group's time up to a row: another one once somebody has set its offsets.
+    """A number for the group's time up to a row: another one after each change of its offsets.
 
     `apart`: or once it had no members.
     """

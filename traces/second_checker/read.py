@@ -79,7 +79,7 @@ class _Undecided:
     attempts: dict[RecordName, set[Any]] = field(factory=dict[RecordName, set[Any]])
 
     def add(self, unit: UnitKey, line: TraceLine) -> None:
-        """A send of such a transaction; one that failed tells nothing of it."""
+        """Add a send of such a transaction; one that failed shows nothing of it."""
         for record in _records(line) if line["outcome"] != "fail" else ():
             at = (_location(record) or "untold") if line["outcome"] == "ok" else None
             self.sent.setdefault(_name(record), {}).setdefault(unit, set()).add(at)
@@ -129,7 +129,7 @@ def _location(record: dict[str, Any]) -> tuple[Any, Any] | None:
 
 
 def _read_process(history: History, lines: Iterable[TraceLine], undecided: "_Undecided") -> None:
-    """One file: its lines, and what its transactions came to."""
+    """Read one file: its lines, and the outcomes of its transactions."""
     ends: dict[int, list[TraceLine]] = {}
     sent: dict[int, list[TraceLine]] = {}
     process, last, seq, whole = "", "", -1, True

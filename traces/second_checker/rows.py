@@ -102,7 +102,7 @@ TOPICS = ("create_topics", "delete_topics", "describe_topics")
 
 
 def lives_reported(line: TraceLine) -> Iterator[tuple[str, str | None]]:
-    """Topics, each with the id that a line tells of it; None where the line deleted it."""
+    """Topics, each with the id that a line reports; None if the line deleted it."""
     reported_names: dict[str, str] = line.get("topic_ids") or {}
     yield from reported_names.items()
     for record in line.get("records") or ():

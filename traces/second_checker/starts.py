@@ -20,7 +20,7 @@ def _by_one_replica(h: History, one: Row, two: Row) -> bool:
 
 
 def went_back(h: History, one: Row, two: Row) -> None:
-    """One client is told a number by one replica in one leader epoch, and then a lower one."""
+    """Require that a client got a lower number later, of one replica and leader epoch."""
     must(one.process == two.process and one.at < two.at, "they were not told to one client so")
     must(_by_one_replica(h, one, two), "two replicas told them")
     must(one.record.get("epoch") == two.record.get("epoch"), "they were told in two epochs")
