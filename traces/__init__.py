@@ -20,7 +20,7 @@ __all__ = ["Result", "check", "load", "violations"]
 
 
 def __getattr__(name: str) -> Any:
-    """The front door, opened when somebody comes: a recorder needs nothing of what is behind it."""
+    """Import a public name on its first use: a recorder needs none of the modules behind it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from traces import api

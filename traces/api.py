@@ -110,11 +110,11 @@ class Result:
 
 
 def load(path: str | Path, *, sub_via: str | None = None, cleanup_policy: str = "delete") -> Run:
-    """The recording at a path: a run's folder, a Jepsen history (.edn), or an ingested folder.
+    """Load the recording at a path: a run's folder, a Jepsen history (.edn), or an ingested folder.
 
-    `sub_via` (`assign` or `subscribe`; by itself subscribe where any client subscribes) and
-    `cleanup_policy` (`delete` or `compact`) tell what a history cannot. Raises `BadInput`, with
-    file, line and field, for what is no recording, and `OSError`.
+    `sub_via` (`assign` or `subscribe`; by default subscribe if any client subscribes) and
+    `cleanup_policy` (`delete` or `compact`) are facts that a history does not contain. Raises
+    `BadInput`, with file, line and field, for a path that is no recording, and `OSError`.
     """
     for name, value, known in (
         ("sub_via", sub_via, (None, "assign", "subscribe")),

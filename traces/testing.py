@@ -1,8 +1,8 @@
-"""The trace of one test: its clients are recorded, and what they saw is judged at its end.
+"""The trace of one test: its clients are recorded, and the recording is judged at its end.
 
-with Trace(kafka, folder) as trace:
-    producer = trace.record(Producer, kafka.conf(acks="all"))
-    ...
+    with Trace(kafka, folder) as trace:
+        producer = trace.record(Producer, kafka.conf(acks="all"))
+        ...
 
 At the end of the block the clients are closed, the log is read, and a broken promise is a
 `PromiseBrokenError`. The pytest plugin and `KafkaTraceTest`, for unittest, are made of this.

@@ -223,7 +223,7 @@ def unread(one: Judged, allowed: bool) -> Iterator[str]:
 
 
 def unjudged(one: Judged, most: int = 8) -> Iterator[str]:
-    """Why nothing at all could be judged of a run, and what its recorder has to write down."""
+    """The reasons why nothing of a run was judged, and the fields that its recorder must write."""
     if one.verdict != NOT_CHECKED:
         return
     yield f"{one.path}: nothing was judged. What the checks lack, and how many of them:"
