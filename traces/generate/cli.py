@@ -98,10 +98,10 @@ def generate(
 ) -> None:
     """Make a trace of any size, with anomalies of known number and position, to try a checker on.
 
-    OUT is a run, as `highwater check OUT` reads it (or its table, in OUT/ops), with OUT/truth.json
-    beside: which anomalies were injected where, with the offset and the id of the record that each
-    is about, and how often each check has to find something. What is not in there is as it should
-    be. Of a small run it says which checks have to find the anomaly, and which may do so, too.
+    OUT is a run, as `highwater check OUT` reads it (or its table, in OUT/ops). OUT/truth.json lists
+    the injected anomalies, with the offset and the id of each one's record, and the number of
+    findings due from each check. Everything else in the run is correct. For a small run it lists
+    the checks that have to find the anomaly, and those that may do so, too.
 
     Exits with 2 when OUT is there already, or the anomalies do not fit into so few rows.
     """

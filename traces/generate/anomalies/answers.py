@@ -10,7 +10,7 @@ from traces.model.schema import NONE, Op, Outcome, Txn
 
 @in_rows("L11", stage="ready")
 def watermark_back(s: Slot) -> bool:
-    """A consumer is told a higher high watermark than afterwards."""
+    """A consumer receives a higher high watermark than afterwards."""
     marks = s.chunk.marks
     mine = np.flatnonzero(marks["tp"] == s.tp)
     if len(mine) < 2:
@@ -23,7 +23,7 @@ def watermark_back(s: Slot) -> bool:
 
 @in_rows("C7", stage="ready")
 def stale(s: Slot) -> bool:
-    """An empty poll tells a high watermark below what was acknowledged."""
+    """An empty poll reports a high watermark below an acknowledged record."""
     mine = s.rows[s.m["written"][s.rows] & (s.m["outcome"][s.rows] == Outcome.OK)]
     mine = mine[s.m["txn_state"][mine] != Txn.ABORTED]
     last = int(s.m["offset"][mine].max(initial=NONE))
@@ -38,7 +38,7 @@ def stale(s: Slot) -> bool:
 
 @in_rows("L20", stage="due")
 def end_back(s: Slot) -> bool:
-    """One client is told a lower end of the log than before."""
+    """One client receives a lower log end offset than before."""
     process = s.chunk.clients.reader(f"asker-{s.chunk.number}-{s.number}#0")
     inv, end = int(s.chunk.at(s.chunk.plan.windows, 2)), int(s.chunk.carried.offset[s.tp])
     for step in range(2):

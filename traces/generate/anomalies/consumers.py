@@ -75,7 +75,7 @@ def given_again(s: Slot) -> bool:
 
 @in_rows("G10 G8", stage="due", first=1)
 def resumed_late(s: Slot) -> bool:
-    """The new owner begins above what was committed."""
+    """The new owner begins above the committed offset."""
     if len(s.polled()) < 3:
         return False
     first = int(s.polled()[0])
@@ -85,7 +85,7 @@ def resumed_late(s: Slot) -> bool:
 
 @in_rows("C3", stage="due", last=0)
 def elsewhere(s: Slot) -> bool:
-    """A reader was told to begin at the second record, and began at the first."""
+    """A reader was given the second record as its start, and began at the first."""
     rows = s.entries()
     rows = rows[s.log["scanned"][rows]]
     s.chunk.scan_from[s.tp] = s.log["offset"][rows[1]]

@@ -37,7 +37,7 @@ def unfenced(s: Slot) -> bool:
 
 @in_rows("G5", stage="ready")
 def committed_back(s: Slot) -> bool:
-    """A commit lies below the one before."""
+    """A commit is below the one before."""
     offset = s.chunk.commits["offset"]
     mine = np.flatnonzero(s.chunk.commits["tp"] == s.tp)
     if len(mine) < 3 or offset[mine[0]] < 2:
@@ -49,7 +49,7 @@ def committed_back(s: Slot) -> bool:
 
 @in_rows("G6", stage="ready")
 def committed_beyond(s: Slot) -> bool:
-    """A commit covers what will be delivered only later."""
+    """A commit covers records that are delivered only later."""
     offset = s.chunk.commits["offset"]
     mine = np.flatnonzero(s.chunk.commits["tp"] == s.tp)
     far = np.flatnonzero(offset[mine[1:]] > offset[mine[:-1]] + 1)

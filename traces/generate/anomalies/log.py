@@ -90,7 +90,7 @@ def denied(s: Slot) -> bool:
 
 @in_rows("L8 L1")
 def wrong_offset_answered(s: Slot) -> bool:
-    """The sender was told the offset of the next record."""
+    """The acknowledgement has the offset of the next record."""
     if (two := s.pair()) is None:
         return False
 

@@ -20,7 +20,7 @@ def torn(s: Slot) -> bool:
 
 @in_rows("T8")
 def overlapping(s: Slot) -> bool:
-    """Two processes of one transactional id both commit what they wrote side by side."""
+    """Two processes of one transactional id write at the same time, and both commit."""
     if (two := s.pair()) is None:
         return False
     (a, b), name = two, f"twins-{s.chunk.number}-{s.number}"
@@ -66,7 +66,7 @@ def _reads(
 
 @in_rows("T6", once=True)
 def circle(s: Slot) -> bool:
-    """Two transactions each read what the other one wrote."""
+    """Two transactions each read records of the other one."""
     if (two := s.pair()) is None:
         return False
     inv, name = int(s.m["inv"][two[1]]), f"circle-{s.chunk.number}-{s.number}"

@@ -79,7 +79,7 @@ def given_up_late(s: ScenarioSlot) -> bool:
 
 @in_rows("G7", scenario="HandOver")
 def reported_otherwise(s: ScenarioSlot) -> bool:
-    """The new owner is told a committed offset that nobody committed."""
+    """The new owner receives a committed offset that nobody committed."""
     row = s.one("told-1")
     return s.put("told-1", row, offset=s.get("told-1", row, "offset") - 1)
 

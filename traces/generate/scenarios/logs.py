@@ -88,11 +88,11 @@ class Deleted(Scenario):
 
 @in_rows("A2", scenario="Deleted")
 def not_deleted(s: ScenarioSlot) -> bool:
-    """The log starts below what had been deleted."""
+    """The log starts below records that had been deleted."""
     return s.put("checked", s.one("checked"), offset=s.get("checked", s.partition, "offset") - 1)
 
 
 @in_rows("L13", scenario="Deleted")
 def log_start_back(s: ScenarioSlot) -> bool:
-    """A leader tells a lower log start than it did before."""
+    """A leader reports a lower log start than before."""
     return s.put("low", s.one("low"), offset=s.get("low", s.partition, "offset") - 1)
