@@ -39,7 +39,7 @@ INCOMPLETE = 4  # is added to the exit code
 
 
 def _list_checks(json_file: Path | None) -> None:
-    """Print every promise, and tell programs all that is said of it in the code."""
+    """Print every promise; as JSON, with all that its check declares."""
     click.echo("\n".join(f"{check.id:4}{check.title}" for check in CHECKS.values()))
     if json_file is not None:
         listed = [
@@ -157,12 +157,12 @@ def check(
     PATH is the folder of a run in trace format v1 (meta.json and one file per process), a Jepsen
     history (.edn), what `highwater ingest` made of either, or a folder of them. Each promise holds,
     is violated, was broken as the configuration in meta.json allows, or is not checked, with the
-    reason. What was found is told by incidents: findings of several promises with one cause, once.
+    reason. Findings of several promises with one cause are reported once, as an incident.
 
     Exits with 0 when nothing is violated, 1 when something is, 2 when an input cannot be judged
     or nothing in it was, and 3 when a second checker refutes what the first one found: then one of
-    them is wrong. To 0 and 1 comes 4 where a file of a run is missing, or not there to its end:
-    what it would have told is in no verdict. So 5 is violated, and there may be more.
+    them is wrong. If a file of a run is missing or cut short, 4 is added to 0 or 1, because no
+    verdict covers the missing rows. So 5 is violated, and there may be more.
     """
     if listed:
         _list_checks(json_file)

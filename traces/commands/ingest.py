@@ -103,8 +103,8 @@ def ingest_(
     """Make the table of operations of recordings, for `highwater check OPS`.
 
     A RUN is the folder of a run or a Jepsen history (.edn). Files are read in pieces, by several
-    processes or by Spark, and what was read stays: after an interruption, or when a file has
-    changed, only what is missing is read. A compressed file and an .edn file are read by one task.
+    processes or by Spark, and pieces that were read are kept. After an interruption, or when a file
+    has changed, only the missing pieces are read. One task reads a compressed file or .edn file.
 
     With --kafka and --topic the messages of a topic become the files of a run, which can be judged,
     ingested and watched (`highwater check --watch`) like any other. It goes on where it stopped:

@@ -23,7 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def import_() -> None:
     """Make a run of what somebody else recorded.
 
-    What the source cannot tell is listed, and the checks that need it will answer *not checked*.
+    Evidence that the source lacks is listed, and the checks that need it will answer *not checked*.
     Exits with 2, and writes nothing, when a source is malformed.
     """
 
@@ -148,11 +148,11 @@ def segments(
     settings: dict[str, Any],
     json_file: Path | None,
 ) -> None:
-    """Log directories of brokers, as they lie on their disks.
+    """Log directories of brokers, as they are on their disks.
 
     DIR is a broker's log directory, or one partition's folder in it. Each broker becomes a process
-    that dumps its logs batch by batch. Nothing is written to DIR. What is damaged is told by file
-    and position, and stays in the run as records that agree with nobody's.
+    that dumps its logs batch by batch. Nothing is written to DIR. Damage is reported by file
+    and position, and stays in the run as records that equal no others.
     """
     from traces.importers.segments import SegmentSettings, import_segments
 
