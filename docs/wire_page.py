@@ -81,7 +81,7 @@ Tools that need one of these are told so by their client, which reads what ApiVe
 
 | APIs | why |
 |---|---|
-| transactions: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, TxnOffsetCommit, \
+| transactions: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, \
 ListTransactions, DescribeTransactions | not built; InitProducerId with a transactional id is \
 refused with `INVALID_REQUEST` |
 | SaslHandshake, SaslAuthenticate, delegation tokens, AlterUserScramCredentials | nobody logs in; \
