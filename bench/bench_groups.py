@@ -15,7 +15,7 @@ from attrs import define, field
 from rich.console import Console
 from rich.table import Table
 
-from refimpl.coordinator.operation import Answer, SetTimer, TimerKey
+from refimpl.coordinator.operation import Answer, SetTimer, TimerKey, TransactionalWrite
 from refimpl.coordinator.runtime import State
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.offsets import OFFSET_COMMIT, WITH_TOPIC_ID
@@ -31,6 +31,7 @@ from refimpl.records.coordinators import (
     OffsetCommitValue,
 )
 from refimpl.records.schema import INT16, Uuid, write
+from refimpl.records.transactional import Entry
 from refimpl.storage.disk.interface import MemoryDisk
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.replica.files import PartitionReplicaLog
@@ -80,10 +81,16 @@ class FileLog:
     def high_watermark(self) -> int:
         return self.log.end
 
-    def append(self, now: int, records: Sequence[CoordinatorRecord]) -> int:
+    def append(
+        self,
+        now: int,
+        records: Sequence[CoordinatorRecord],
+        transaction: TransactionalWrite | None = None,
+    ) -> int:
+        assert transaction is None
         return self.log.append(1, self.log.keyed_batch(records, now)).last_offset
 
-    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, CoordinatorRecord]], int]:
+    def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, Entry]], int]:
         return self.log.keyed_records(offset, self.log.slice(offset, size))
 
 

@@ -159,7 +159,11 @@ class CoordinatedGroup:
         log, found = self.log_of(who), list[tuple[int, CoordinatorRecord]]()
         while start < end:
             records, start = log.keyed_records(start, log.slice(start, EVERYTHING))
-            found += [(offset, record) for offset, record in records if offset < end]
+            found += [
+                (offset, record)
+                for offset, record in records
+                if offset < end and isinstance(record, CoordinatorRecord)
+            ]
         return found
 
     def _grows(self, before: int, now: int) -> None:

@@ -13,7 +13,6 @@ from attrs import define, field
 
 from chaos.sim.network import Timeline
 from refimpl.broker.file_logs import FileLogs
-from refimpl.machines.replica_log import Appended, Guard, Origin
 from refimpl.machines.replica_log import Record as LogRecord
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord
@@ -158,17 +157,9 @@ class SimulatedLog(PartitionReplicaLog):
         self.known = []
         PartitionReplicaLog.restart_at(self, offset)
 
-    def append(
-        self,
-        epoch: int,
-        batch: Any,
-        origin: Origin = Origin.CLIENT,
-        transaction_version: int = 0,
-        guard: Guard | None = None,
-    ) -> Appended:
-        """Append a batch as the leader of this epoch."""
-        data = batch if isinstance(batch, bytes) else encoded(batch)
-        return PartitionReplicaLog.append(self, epoch, data, origin, transaction_version, guard)
+    def encoded(self, batch: Any) -> bytes:
+        """A batch that is not bytes yet as Kafka's."""
+        return batch if isinstance(batch, bytes) else encoded(batch)
 
     def keyed_in(
         self, header: BatchHeader, batch: bytes

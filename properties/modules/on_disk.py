@@ -13,7 +13,6 @@ from typing import ClassVar
 from attrs import define, field
 
 from refimpl.machines.replica import Replica
-from refimpl.machines.replica_log import Appended, Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import MemoryDisk
 from refimpl.storage.format.batch import BatchHeader, Record, encode_batch
@@ -68,15 +67,9 @@ class LogOnDisk(PartitionReplicaLog):
         log = directory.create(PARTITION, bytes(16), NOW_MS)
         return cls(log, lambda: NOW_MS, opened_by(value_of), SIZE, directory=directory, disk=disk)
 
-    def append(
-        self,
-        epoch: int,
-        batch: object,
-        origin: Origin = Origin.CLIENT,
-        transaction_version: int = 0,
-    ) -> Appended:
-        """Append a value as a batch."""
-        return super().append(epoch, batch_of(batch), origin, transaction_version)
+    def encoded(self, batch: object) -> bytes:
+        """A value as a batch."""
+        return batch_of(batch)
 
     def truncate_to(self, end: int) -> None:
         """Truncate the log; in a crash, lose the bytes after `end`, and recover."""

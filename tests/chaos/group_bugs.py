@@ -38,7 +38,8 @@ def _records(c: Cluster, kind: type[V]) -> list[tuple[CoordinatorRecord, V]]:
     """The records of a type in the group's log, and their values."""
     log = c.run.group.log_of(leader(c))
     records, _ = log.keyed_records(0, log.slice(0, 1 << 20))
-    return [(one, one.value) for _, one in records if isinstance(one.value, kind)]
+    outside = [one for _, one in records if isinstance(one, CoordinatorRecord)]
+    return [(one, one.value) for one in outside if isinstance(one.value, kind)]
 
 
 def last(c: Cluster, kind: type[V]) -> tuple[CoordinatorRecord, V]:

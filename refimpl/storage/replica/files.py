@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import overload
+from typing import Any, overload
 
 from attrs import define
 
@@ -76,17 +76,19 @@ class PartitionReplicaLog:
     def append(
         self,
         epoch: int,
-        batch: Buffer,
+        batch: Any,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
         guard: Guard | None = None,
     ) -> Appended:
         """Append the batches of a client or of a coordinator as the leader of this epoch."""
-        now_ms = self.now_ms()
-        written = self.log.append_as_leader(
-            batch, epoch, now_ms, origin, transaction_version, guard
-        )
+        data, now_ms = self.encoded(batch), self.now_ms()
+        written = self.log.append_as_leader(data, epoch, now_ms, origin, transaction_version, guard)
         return named(Appended, written)
+
+    def encoded(self, batch: Any) -> Buffer:
+        """The bytes of what is appended; a log of values encodes them here."""
+        return batch
 
     def extend(self, records: MemoryRecords | Sequence[Record]) -> None:
         """Append a leader's answer, with its offsets and epochs.
