@@ -131,6 +131,8 @@ def test_a_group_that_may_have_been_made_again_is_not_accused(tmp_path: Path) ->
     reported_later = [line for line in lines["c1#0"] if line["op"] == "assigned"]
     reported_later[0]["generation"] = 0
     assert reported(tmp_path, lines, meta)["G10"].verdict == NOT_CHECKED
+    meta["topics"]["t"]["min_insync_replicas"] = 1  # which permits a loss, but nothing was lost
+    assert reported(tmp_path / "1", lines, meta)["G10"].verdict == NOT_CHECKED
 
 
 def habit(order: str, *calls: Call) -> tuple[Lines, dict[str, Any]]:
@@ -158,6 +160,38 @@ def test_a_commit_before_processing_is_told_before_anybody_crashes(
 ) -> None:
     found = reported(tmp_path, *habit(order, *calls))["G13"]
     assert (found.verdict, found.count) == (verdict, count), found.reason
+
+
+BY_ANOTHER = {"other_thread": True}
+PROCESSED_APART: Call = (*PROCESSED[:2], PROCESSED[2] | BY_ANOTHER)
+COMMITTED_APART: Call = (*COMMITTED[:2], COMMITTED[2] | BY_ANOTHER)
+
+
+@pytest.mark.parametrize(
+    ("calls", "verdict"),
+    [
+        ([POLLED, COMMITTED, PROCESSED_APART], NOT_CHECKED),
+        ([POLLED, COMMITTED_APART, PROCESSED], NOT_CHECKED),
+        ([POLLED, COMMITTED_APART, COMMITTED, PROCESSED], VIOLATED),
+    ],
+)
+def test_the_order_of_lines_of_two_threads_proves_nothing(
+    calls: list[Call], verdict: str, tmp_path: Path
+) -> None:
+    """A worker is done, the thread that polls commits, and then the worker's line is written."""
+    found = reported(tmp_path, *habit("process_then_commit", *calls))["G13"]
+    assert (found.verdict, found.count) == (verdict, 4), found.reason
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_commit_that_has_not_returned_is_not_before_the_processing(
+    late: int, tmp_path: Path
+) -> None:
+    lines, meta = habit("process_then_commit", POLLED, COMMITTED, PROCESSED)
+    commit, done = (line for line in lines["c0#0"] if line["op"] in ("commit", "process"))
+    commit["returned_ns"] = done["invoked_ns"] - 1 + late
+    found = reported(tmp_path, lines, meta)["G13"]
+    assert (found.verdict, found.count) == ((VIOLATED, NOT_CHECKED)[late], 4), found.reason
 
 
 def test_g9_leaves_exactly_once_to_t9_and_t10(tmp_path: Path) -> None:

@@ -199,8 +199,8 @@ def _ahead(
     needs="fetched.partitions proof COPIES",
     closed="SEEN COMMITS OPEN_COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret consumers.whole "
     "one_clock",
-    unless=f"{TRUNCATED}, or {MADE_AGAIN} and consumers.auto_offset_reset is not earliest, or, of "
-    f"one that began below, {MAY_FORGET}",
+    unless=f"{TRUNCATED}, or, of one that began below, {MAY_FORGET}; undecided where {MADE_AGAIN}, "
+    "if consumers.auto_offset_reset is not earliest or it began below",
     kinds="group-delivery-gap resumed-below-commit",
     looks_at="first reads of a member, with a committed offset known",
     uses="isolation compacted.key",

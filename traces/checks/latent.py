@@ -6,7 +6,7 @@ from traces.checks.base import Found, check, witness
 from traces.checks.commits import answered
 from traces.checks.partition import Partition
 from traces.model.columns import Bools, firsts
-from traces.model.context import Ints, Order
+from traces.model.context import Clause, Ints, Order, clause
 from traces.model.schema import NONE, Flag, Op
 from traces.model.sorting import order_by
 
@@ -20,7 +20,8 @@ from traces.model.sorting import order_by
     needs="READS MEMBERS",
     closed="COMMITS RECORDS MEMBERS PROCESSED",
     spec="ConsumerCommit!AtLeastOnce",
-    unless="",
+    unless="undecided where its processing began before the commit returned, or another thread or "
+    "task than the one that polls made one of the two calls (other_thread)",
     kinds="latent-loss",
     looks_at="records processed by groups that declare commit_order = process_then_commit",
     uses="",
@@ -30,7 +31,8 @@ def committed_early(p: Partition) -> list[Found]:
 
     One process was given a record, committed beyond it, and said only then that it is done with it:
     the order of its own calls, which needs no clock. A record that anybody else of the group had
-    processed as well, or the same process before, counts for nothing.
+    processed as well, or the same process before, counts for nothing. Calls of one thread are in
+    the order of the program; of several, or of calls that overlap, the order of lines proves none.
     """
     done = _first_done(p)
     given = _given_before(p, done)
@@ -38,12 +40,16 @@ def committed_early(p: Partition) -> list[Found]:
     commits = answered(p)
     commits = commits[~p.has(Flag.AUTO)[commits]]
     found = [witness(done[:0], done[:0], done[:0])]
+    proved = [np.zeros(0, bool)]
     for process in np.unique(p.process[done]).tolist():
         mine = p.process[done] == process
         own = commits[p.process[commits] == process]
-        found.append(_covered(p, given[mine], own, done[mine]))
+        lines, sure = _covered(p, given[mine], own, done[mine])
+        found.append(lines)
+        proved.append(sure)
     lines = np.concatenate(found)
-    return [Found(len(done), lines, np.zeros(len(lines), np.int64), "latent-loss")]
+    unknown = clause(Clause.UNKNOWN, p.group[lines[:, 0]])
+    return [Found(len(done), lines, np.where(np.concatenate(proved), 0, unknown), "latent-loss")]
 
 
 def _first_done(p: Partition) -> Ints:
@@ -74,21 +80,34 @@ def _given_before(p: Partition, done: Ints) -> Ints:
     return out[done]
 
 
-def _covered(p: Partition, given: Ints, commits: Ints, done: Ints) -> Ints:
-    """Witnesses: a record was given, a commit covered it, and then it was processed."""
+def _covered(p: Partition, given: Ints, commits: Ints, done: Ints) -> tuple[Ints, Bools]:
+    """Witnesses: a record was given, a commit covered it, and then it was processed. With each,
+    whether that is the order in which the application made the two calls."""
     start, end = np.searchsorted(commits, given), np.searchsorted(commits, done)
     there = start < end
     given, done, start, end = given[there], done[there], start[there], end[there]
     if not len(done):
-        return witness(done, done, done)
+        return witness(done, done, done), np.zeros(0, bool)
     offsets = np.r_[p.offset[commits], NONE]
     highest = np.maximum.reduceat(offsets, np.stack([start, end], 1).ravel())[::2]
     early = highest > p.offset[done]
-    lines = zip(start[early].tolist(), end[early].tolist(), p.offset[done[early]], strict=True)
-    covering = [commits[one + _first_above(offsets[one:two], o)] for one, two, o in lines]
-    return witness(given[early], np.array(covering, np.int64), done[early])
+    given, done = given[early], done[early]
+    between = zip(start[early].tolist(), end[early].tolist(), done.tolist(), strict=True)
+    covering = [_covering(p, commits[one:two], row) for one, two, row in between]
+    lines = witness(given, np.array([row for row, _ in covering], np.int64), done)
+    return lines, np.array([sure for _, sure in covering], bool)
 
 
-def _first_above(offsets: Ints, least: int) -> int:
-    above: Bools = offsets > least
-    return int(np.argmax(above))
+def _covering(p: Partition, commits: Ints, done: int) -> tuple[int, bool]:
+    """The first commit that covers a record and proves the order, or covers it at least."""
+    above = commits[p.offset[commits] > p.offset[done]]
+    sure = ~p.has(Flag.OTHER_THREAD)[above] & ~_overlap(p, above, done)
+    if p.has(Flag.OTHER_THREAD)[done] or not sure.any():
+        return int(above[0]), False
+    return int(above[np.argmax(sure)]), True
+
+
+def _overlap(p: Partition, commits: Ints, done: int) -> Bools:
+    """Which commits had not returned when this call was made, so far as one clock tells."""
+    timed = (p.ret[commits] != NONE) & (p.inv[done] != NONE) & (p.clock[commits] == p.clock[done])
+    return timed & (p.ret[commits] >= p.inv[done])

@@ -29,7 +29,14 @@ def begun_below(p: Partition, first: Ints) -> Found:
             if (base := _passed(p, mine, read)) != NONE:
                 found.append(np.array([[base, read]]))
     pairs = np.concatenate(found)
+    pairs = pairs[~_forgotten(p, pairs)]
     return Found(0, pairs, _clauses(p, pairs, commits), "resumed-below-commit")
+
+
+def _forgotten(p: Partition, pairs: Ints) -> Bools:
+    """Whose commit was deleted or has expired, so that the reset policy said where to begin."""
+    base, read = pairs[:, 0], pairs[:, 1]
+    return forgot(p, base, read, p.group[read]) & ~_were_reported(p, read)
 
 
 def _commits(p: Partition) -> Ints:
@@ -77,17 +84,16 @@ def _clauses(p: Partition, pairs: Ints, commits: Ints) -> Ints:
     """What permits it: a log that was cut, or a coordinator that forgot.
 
     Undecided it is where the group may have been made again or lost its offsets, where others set
-    them, or where an older commit came late.
+    them, or where an older commit came late. Then nothing may have been cut, whatever permits it.
     """
     group = p.group[pairs[:, 1]]
     clauses = unless(p.topic_clause(len(pairs)), may_have_moved(p, group))
     unsure = np.array([_unsure(p, int(one), int(two), commits) for one, two in pairs], bool)
     base, read = pairs[:, 0], pairs[:, 1]
     anew = parted(p, base, read, Apart.BEGUN) | altered(p, base, read)
-    anew |= forgot(p, base, read, group)
-    unsure |= anew & ~np.array([_was_reported(p, int(one)) for one in read], bool)
+    unsure |= anew & ~_were_reported(p, read)
     unknown = clause(Clause.UNKNOWN, group)
-    return np.where(unsure & (clauses == 0), unknown, clauses)
+    return np.where(unsure, unknown, clauses)
 
 
 def _unsure(p: Partition, last: int, read: int, commits: Ints) -> bool:
@@ -111,6 +117,10 @@ def _unsure(p: Partition, last: int, read: int, commits: Ints) -> bool:
 def _was_reported(p: Partition, read: int) -> bool:
     """Whether the coordinator told the member of the read what the group had committed."""
     return _own(p, p.called(Op.COMMITTED) & p.ok, read) > _own(p, p.called(Op.ASSIGNED), read)
+
+
+def _were_reported(p: Partition, reads: Ints) -> Bools:
+    return np.array([_was_reported(p, int(one)) for one in reads], bool)
 
 
 def _there(p: Partition, commit: int, when: int) -> bool:

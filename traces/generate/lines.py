@@ -91,6 +91,7 @@ def _reports(reported: list[RowValues], clients: Clients) -> Line:
 def _call(row: RowValues, op: Op, clients: Clients) -> Line:
     names = clients.names
     listed = op in _LISTED or op is Op.LIST_OFFSETS
+    dumped = op in (Op.DUMP, Op.MARKER)
     line: Line = {
         "op": "list_offsets" if listed else "dump" if op is Op.MARKER else op.name.lower(),
         "outcome": Outcome(row["outcome"]).name.lower(),
@@ -106,7 +107,8 @@ def _call(row: RowValues, op: Op, clients: Clients) -> Line:
         "producer_id": _known(row["pid"]),
         "producer_epoch": _known(row["pepoch"]),
         "replica": _known(row["node"]),
-        "transactional": True if row["flags"] & Flag.TRANSACTIONAL else None,
+        "transactional": True if dumped and row["flags"] & Flag.TRANSACTIONAL else None,
+        "other_thread": True if not dumped and row["flags"] & Flag.OTHER_THREAD else None,
     }
     if row["isolation"] != NONE:
         line["isolation"] = Isolation(row["isolation"]).name.lower()

@@ -218,7 +218,10 @@ class Reader:
         if (instance := get("instance")) is not None:
             fields["instance"] = names.instances.number(_text(instance))
         flags = Flag.FINAL if op is Op.SCAN else 0
-        fields["flags"] = flags | (Flag.AUTO if get("auto") is True else 0)
+        flags |= Flag.AUTO if get("auto") is True else 0
+        if get("other_thread") is True and op in (Op.COMMIT, Op.PROCESS):
+            flags |= Flag.OTHER_THREAD
+        fields["flags"] = flags
         return fields
 
     def _fields(self, call: Line, op: Op) -> dict[str, int | None]:

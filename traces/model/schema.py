@@ -142,6 +142,7 @@ class Flag:
     EMPTY: Final = 32  # the call says that it concerns nothing (as against: does not say)
     TOMBSTONE: Final = 64  # the record has no value: it deletes its key
     TRANSACTIONAL: Final = 128  # a dumped record of a transactional batch
+    OTHER_THREAD: Final = 128  # the same bit of a commit or `process`: not by the one that polls
     VALUED: Final = 256  # the record is known to have a value
     FORMER: Final = 512  # of a topic that has since been deleted and made again
     REMADE: Final = 1024  # of a topic that is not the first of its name

@@ -1,8 +1,10 @@
 """A consumer of aiokafka, recorded."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from threading import get_ident
 from typing import Any, Self
 
 from traces.record.errors import commit_outcome
@@ -30,6 +32,12 @@ class AioConsumer(PythonConsumer):
         topic, key = message.topic, message.key
         id = self._id(topic, key, message.value, message.headers)
         return topic, message.partition, message.offset, id, key, message.timestamp, None
+
+    def _caller(self) -> object:
+        try:
+            return asyncio.current_task() or get_ident()
+        except RuntimeError:  # a thread of an executor, without a loop
+            return get_ident()
 
     async def start(self) -> None:
         """As the client's own; its coordinator is made in there, and its commits are watched."""
@@ -117,7 +125,7 @@ class AioConsumer(PythonConsumer):
         """One request to commit, of the application or of the client's own accord."""
         if not offsets:
             return await call(assignment, offsets)
-        auto = {} if self._asked_for else {"auto": True}
+        auto = self._by() if self._asked_for else {"auto": True}
         about = {"offsets": offsets_of(offsets), **auto, **self._membership()}
         seq, invoked = self._process.call("commit", **about), now()
         try:

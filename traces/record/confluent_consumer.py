@@ -161,7 +161,7 @@ class ConfluentConsumer(RecordedConsumer):
         held = self._membership()
         about = {"offsets": asked} if asked is not None else {}
         invoked = now()
-        seq = self._process.call("commit", **about, **held)
+        seq = self._process.call("commit", **about, **self._by(), **held)
         if asynchronous and self._commit_callbacks:
             self._asked.append((seq, invoked, asked))
         try:

@@ -112,7 +112,7 @@ class KafkaPythonConsumer(PythonConsumer):
             coordinator.commit_offsets_async = partial(self._commit_later, later)
 
     def _commit_call(self, offsets: Any) -> tuple[int, int]:
-        auto = {} if self._asked_for else {"auto": True}
+        auto = self._by() if self._asked_for else {"auto": True}
         about = {"offsets": offsets_of(offsets), **auto, **self._membership()}
         return self._process.call("commit", **about), now()
 

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any, Self
 
 from traces.record.digest import digest
@@ -81,6 +82,7 @@ class RecordedConsumer(Recorded):
         super().__init__(client, options)
         self._last_poll: tuple[int, list[Any]] = -1, []
         self._polls = Polls(options.process)
+        self._poller: object = None
         # What is the same on every poll, as long as the group is.
         self._about: Fields | None = None
         self._about_group: Fields | None = None
@@ -104,14 +106,25 @@ class RecordedConsumer(Recorded):
         messages, (seq, polled) = list(messages), self._last_poll
         if messages == polled:
             # Nothing is written twice: settling puts in the records of that poll.
-            self._process.note("process", invoked, records_of=seq, **self._grouped())
-            return
-        records = [self.record_of(message) for message in messages]
-        self._process.note("process", invoked, records=records, **self._grouped())
+            held = {"records_of": seq}
+        else:
+            held = {"records": [self.record_of(message) for message in messages]}
+        self._process.note("process", invoked, **held, **self._by(), **self._grouped())
+
+    def _caller(self) -> object:
+        """Who makes a call: a thread, or a task where the client awaits."""
+        return get_ident()
+
+    def _by(self) -> Fields:
+        """That another thread or task than the one that polls makes a call of the application.
+
+        Then the order of the two calls in the file says nothing about who waited for whom.
+        """
+        return {"other_thread": True} if self._poller not in (None, self._caller()) else {}
 
     def _polled(self, messages: list[Any], invoked: int) -> None:
         """A poll that returned with these messages takes its place when it returns."""
-        process = self._process
+        process, self._poller = self._process, self._caller()
         returned, seq = now(), process.next_seq()
         self._last_poll = seq, messages
         if self._about is None or self._group is not self._about_group:

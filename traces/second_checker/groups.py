@@ -263,6 +263,10 @@ def processed_first(h: History, rows: list[Row]) -> None:
     must(len({row.process for row in rows}) == 1, "they are of several processes")
     must(given.at < commit.at < done.at, "they were made in another order")
     must(not commit.line.get("auto"), "its client committed by itself")
+    apart = commit.line.get("other_thread") or done.line.get("other_thread")
+    must(not apart, "one of them was called by another thread than the one that polls")
+    timed = None not in (commit.ret, done.inv) and same_clock(commit, done)
+    must(not timed or before(commit, done), "they overlap, so several threads may have made them")
     habits = {member.get("commit_order") for member in h.members(done.group or "")}
     must(habits == {"process_then_commit"}, "it is not declared that commits wait for processing")
     must(not shares(h, done.group), "a share group commits nothing")

@@ -3,8 +3,10 @@
 import asyncio
 import warnings
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -275,6 +277,23 @@ def test_a_consumer_of_kafka_python_tells_what_it_was_given(tmp_path: Path) -> N
     assert process["records"] == poll["records"]
 
 
+def test_a_call_of_another_thread_than_the_one_that_polls_says_so(tmp_path: Path) -> None:
+    client = KafkaConsumer(script=[{PARTITION: [kafka_record(0), kafka_record(1)]}])
+    consumer = recorded(client, tmp_path)
+    first, second = consumer.poll()[PARTITION]
+    consumer.processed(first)
+    for call in (partial(consumer.processed, second), consumer.commit):
+        thread = Thread(target=call)
+        thread.start()
+        thread.join()
+    consumer.commit()
+    consumer.close()
+    found = [line for line in lines(tmp_path, "consumer#0") if line["op"] in ("process", "commit")]
+    assert [(line["op"], line.get("other_thread")) for line in found] == [
+        *(("process", None), ("process", True), ("commit", True), ("commit", None)),
+    ]
+
+
 @define
 class Sender:
     _acks: Any = -1
@@ -431,3 +450,18 @@ def test_a_consumer_of_aiokafka_tells_what_it_was_given(tmp_path: Path) -> None:
     configured = found[0]["recorder"]["configured"]
     assert configured["commit_order"] == "auto"
     assert configured["group"] == "g"
+
+
+def test_a_call_of_another_task_or_of_an_executor_says_so(tmp_path: Path) -> None:
+    one: Any = aiokafka.ConsumerRecord("t", 0, 4, 77, 0, b"k", b"v", None, 1, 1, ())
+
+    async def application() -> None:
+        async with recorded(AIOKafkaConsumer(script=[one]), tmp_path) as consumer:
+            message = await consumer.getone()
+            await consumer.commit()
+            await asyncio.create_task(consumer.commit())
+            await asyncio.to_thread(consumer.processed, message)
+
+    asyncio.run(application())
+    found = [line for line in lines(tmp_path, "consumer#0") if line["op"] in ("process", "commit")]
+    assert [line.get("other_thread") for line in found] == [None, True, True]

@@ -25,7 +25,7 @@ _COLUMNS = {
     **dict.fromkeys(("process", "op", "outcome", "clock", "tp", "topic", "id"), pa.string()),
     **dict.fromkeys(("key", "grp", "iso", "ack", "control", "life", "instance"), pa.string()),
     **dict.fromkeys(("tid", "reason", "member"), pa.string()),
-    **dict.fromkeys(("auto", "tombstone", "chosen"), pa.bool_()),
+    **dict.fromkeys(("auto", "apart", "tombstone", "chosen"), pa.bool_()),
 }
 _PARTS = "topic varchar, partition int, compact bool, retention bigint, lag bigint, stamped bool"
 _ANSWERED = {"high_watermark": "mark", "log_start": "log_start", "last_stable": "last_stable"}
@@ -59,6 +59,7 @@ def rows(lines: dict[str, list[Line]]) -> Iterator[dict[str, Any]]:
                 "member": get("member"),
                 "instance": get("instance"),
                 "auto": bool(get("auto")),
+                "apart": bool(get("other_thread")),
             }
             for i, (op, tp, off, more) in enumerate(_reported(line)):
                 topic = tp and tp.rpartition(":")[0]

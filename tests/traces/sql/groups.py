@@ -101,6 +101,8 @@ QUERIES = {
         and q.process = k.process and k.process = d.process and q.tp = k.tp and k.tp = d.tp
         and q.grp = k.grp and k.grp = d.grp and q.id = d.id and q.off = d.off
         and q.n < k.n and k.n < d.n and k.off > d.off and waits(d.grp)
+        and not coalesce(k.clock = d.clock and k.ret >= d.inv, false)
+        and not k.apart and not d.apart
         and not exists (from r e where e.op = 'process' and e.grp = d.grp and e.tp = d.tp
             and e.id = d.id and e.off = d.off and (e.process <> d.process or e.n < d.n))
         and not exists (from r e where e.op = 'poll' and e.outcome = 'ok' and e.tp = d.tp

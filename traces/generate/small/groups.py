@@ -169,7 +169,9 @@ def committed_before_processing(fixture: Fixture, lines: Lines) -> None:
             if line["op"] != "commit" or not done or max(moved, default=-1) > done[-1]:
                 continue
             if _covers(line, mine[done[-1]]["records"][0]):
-                mine.insert(at, mine.pop(done[-1]))
+                late = mine.pop(done[-1])
+                late["invoked_ns"] = late["returned_ns"] = line["returned_ns"] + 1
+                mine.insert(at, late)
                 for seq, later in enumerate(mine):
                     later["seq"] = seq
                 return
