@@ -163,7 +163,10 @@ TELLING: Mapping[str, Callable[[IntColumns], Bools]] = {
 MARKS = frozenset((*TELLING, "answered"))
 _ENDING = (Op.TXN_BEGIN, Op.TXN_OFFSETS, Op.TXN_COMMIT, Op.TXN_ABORT)
 # Calls of administrators, and what any client may tell.
-_ADMIN = (Op.DELETE_GROUPS, Op.DELETE_OFFSETS, Op.ALTER_OFFSETS, Op.CREATE_PARTITIONS)
+_ADMIN = (
+    *(Op.DELETE_GROUPS, Op.DELETE_OFFSETS, Op.ALTER_OFFSETS, Op.CREATE_PARTITIONS),
+    Op.ALTER_CONFIGS,
+)
 _TOPICS = (Op.CREATE_TOPICS, Op.DELETE_TOPICS, Op.DESCRIBE_TOPICS)
 _NEITHER = frozenset((*_ADMIN, *_TOPICS, Op.METADATA, Op.PARTITIONS, Op.CRASH, Op.CLOSE))
 _OF: Mapping[str, frozenset[Op]] = {

@@ -59,6 +59,7 @@ class Op(IntEnum):
     DELETE_OFFSETS = 46  # an administrator deleted a group's offsets of partitions
     ALTER_OFFSETS = 47  # an administrator set a group's offsets
     CREATE_PARTITIONS = 48  # an administrator added partitions to a topic
+    ALTER_CONFIGS = 51  # an administrator changed settings of topics
     METADATA = 50  # what a client's metadata told, such as how many partitions topics have
     PARTITIONS = 49  # a client knew, or was told, that a topic has so many partitions
     CREATE_TOPICS = 38

@@ -1,17 +1,21 @@
-"""An administrator's client, recorded: what it does to groups and to the number of partitions.
+"""An administrator's client, recorded: what it does to groups, to topics' settings and partitions.
 
 Each group and each topic of a request is a call of its own, for each is answered by itself.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, cast
 
 from traces.record import confluent_words, python_words
 from traces.record.errors import FIRST_ATTEMPT_NS
 from traces.record.process import now
+from traces.record.topic_settings import in_our_words
 from traces.record.wrapper import Fields, Recorded
 
+PATIENCE_S = 5
 #: An administrator's request that a broker refused, where it was the first attempt.
 REFUSED = frozenset(
     (
@@ -45,6 +49,12 @@ class RecordedAdmin(Recorded):
 
     def _settled(self, call: tuple[int, int], future: Any) -> None:
         self._answered(call, future.exception())
+
+    def _note_told(self, invoked: int, topics: Mapping[str, Mapping[str, Any]]) -> None:
+        """Note the settings that topics have."""
+        told = {topic: in_our_words(values) for topic, values in topics.items()}
+        if told := {topic: settings for topic, settings in told.items() if settings}:
+            self._process.note("metadata", invoked, topic_settings=told)
 
     def close(self, *args: Any, **more: Any) -> Any:
         """Close the client, where it can be, and end the recording."""
@@ -94,11 +104,55 @@ class ConfluentAdmin(RecordedAdmin):
         if found is not None and found.error is None and found.partitions:
             self._process.note("metadata", invoked, partition_counts={topic: len(found.partitions)})
 
+    def alter_configs(self, resources: Iterable[Any], **more: Any) -> Any:
+        """As the client's own; the settings that there were are asked before."""
+        asked = list(resources)
+        answers = self._altering({r.name: r.set_config_dict for r in asked if _of_topic(r)}, more)
+        return self._following(self._client.alter_configs(asked, **more), answers)
+
+    def incremental_alter_configs(self, resources: Iterable[Any], **more: Any) -> Any:
+        """As the client's own; the settings that there were are asked before."""
+        asked = list(resources)
+        entries = {r.name: r.incremental_configs for r in asked if _of_topic(r)}
+        set_to = {
+            topic: {e.name: e.value for e in several if e.incremental_operation.name == "SET"}
+            for topic, several in entries.items()
+        }
+        answers = self._altering(set_to, more)
+        return self._following(self._client.incremental_alter_configs(asked, **more), answers)
+
+    def _altering(
+        self, topics: Mapping[str, Mapping[str, Any]], more: Fields
+    ) -> dict[str, tuple[int, int]]:
+        if more.get("validate_only"):
+            return {}
+        self._note_settings(topics)
+        return {
+            topic: self._asked("alter_configs", topic_settings={topic: in_our_words(values)})
+            for topic, values in topics.items()
+        }
+
+    def _note_settings(self, topics: Iterable[str]) -> None:
+        kind, invoked = import_module("confluent_kafka.admin").ConfigResource, now()
+        asked = [kind("topic", topic) for topic in topics]
+        with suppress(Exception):  # who may alter topics need not be allowed to read them
+            answers = self._client.describe_configs(asked, request_timeout=PATIENCE_S)
+            told = {r.name: future.result(PATIENCE_S) for r, future in answers.items()}
+            found = {t: {n: e.value for n, e in entries.items()} for t, entries in told.items()}
+            self._note_told(invoked, found)
+
     def _following(self, futures: Any, calls: Mapping[str, tuple[int, int]]) -> Any:
-        for name, future in futures.items():
+        for key, future in futures.items():
+            name = getattr(key, "name", key)
             if name in calls:
                 future.add_done_callback(partial(self._settled, calls[name]))
         return futures
+
+
+def _of_topic(resource: Any) -> bool:
+    """Whether settings are those of a topic."""
+    kind = getattr(resource, "restype", None) or getattr(resource, "resource_type", None)
+    return getattr(kind, "name", "") == "TOPIC"
 
 
 class KafkaPythonAdmin(RecordedAdmin):
@@ -144,6 +198,29 @@ class KafkaPythonAdmin(RecordedAdmin):
         act = partial(self._client.create_partitions, topic_partitions, *args, **more)
         return self._awaited(calls, act)
 
+    def alter_configs(self, config_resources: Any, *args: Any, **more: Any) -> Any:
+        """As the client's own; the settings that there were are asked before."""
+        asked = list(config_resources)
+        topics = [resource for resource in asked if _of_topic(resource)]
+        act = partial(self._client.alter_configs, asked, *args, **more)
+        if more.get("validate_only") or any(args):
+            return act()
+        self._note_settings(topics)
+        set_to = {r.name: _set_to(r.configs or {}) for r in topics}
+        calls = [
+            self._asked("alter_configs", topic_settings={topic: in_our_words(values)})
+            for topic, values in set_to.items()
+        ]
+        return self._awaited(calls, act)
+
+    def _note_settings(self, topics: list[Any]) -> None:
+        invoked = now()
+        with suppress(Exception):  # who may alter topics need not be allowed to read them
+            asked = [type(one)(one.resource_type, one.name) for one in topics]
+            told = self._client.describe_configs(asked, config_filter="all")["topic"]
+            found = {t: {n: c["value"] for n, c in of.items()} for t, of in told.items()}
+            self._note_told(invoked, found)
+
     def _awaited(self, calls: Iterable[tuple[int, int]], act: Callable[[], Any]) -> Any:
         """Make the calls; of an answer that tells of errors nobody knows which call it is about."""
         try:
@@ -159,6 +236,15 @@ class KafkaPythonAdmin(RecordedAdmin):
             else:
                 self._answered(call, None)
         return answer
+
+
+def _set_to(configs: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that settings are set to, by a bare value or by the operation of that name."""
+    pairs: dict[str, tuple[Any, Any]] = {
+        name: value if isinstance(value, tuple) else ("SET", value)
+        for name, value in configs.items()
+    }
+    return {n: v for n, (op, v) in pairs.items() if getattr(op, "name", op) in ("SET", 0)}
 
 
 def _tells_of_errors(answer: Any) -> bool:

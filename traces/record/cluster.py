@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 from traces.record.confluent_ids import ids_of
 from traces.record.scan import Library
+from traces.record.topic_settings import in_our_words
 
 PATIENCE_S = 30
 INTERNAL = ("__consumer_offsets",)
@@ -97,13 +98,6 @@ def _group_retention(used: Library, client: Any) -> int | None:
 
 def _topic(metadata: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     replicas = [len(partition.replicas) for partition in metadata.partitions.values()]
-    return {
-        "partitions": len(metadata.partitions),
-        "replication_factor": min(replicas, default=0),
-        "min_insync_replicas": int(config["min.insync.replicas"].value),
-        "cleanup_policy": config["cleanup.policy"].value,
-        "unclean_leader_election": config["unclean.leader.election.enable"].value == "true",
-        "message_timestamp_type": config["message.timestamp.type"].value,
-        "min_compaction_lag_ms": int(config["min.compaction.lag.ms"].value),
-        "delete_retention_ms": int(config["delete.retention.ms"].value),
-    }
+    counted = {"partitions": len(metadata.partitions)}
+    counted["replication_factor"] = min(replicas, default=0)
+    return counted | in_our_words({name: entry.value for name, entry in config.items()})

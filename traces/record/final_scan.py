@@ -8,6 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from traces.record.aborts import ended, ended_by_others
+from traces.record.altered import earlier
 from traces.record.cluster import Cluster, describe, library
 from traces.record.committers import TOPIC, commits_of_others, recorded_commits, reported
 from traces.record.contents import SCANNER, Contents, contents, opened, process_files, scan_files
@@ -121,7 +122,9 @@ class FinalScan:
         names |= {*left.running, *left.damaged}
         lacking = left.running, left.damaged, cluster.headless, unread
         scanned = Scanned(len(again.names), counts, *lacking, notes)
-        said = (before, run.name, again.processes, names, cluster, scanned.complete, committers)
+        altered = earlier(run, cluster.topics)
+        said = (before, run.name, again.processes, names, cluster, scanned.complete)
+        said = (*said, committers, altered)
         write(run, merged(*said) | ({"transaction_ends": enders} if enders else {}))
         return scanned
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from traces.record.process import clock_domain, now
+from traces.record.topic_settings import with_earlier
 
 if TYPE_CHECKING:  # what reads journals needs more than an application has
     from traces.record.cluster import Cluster
@@ -43,8 +44,12 @@ def merged(
     cluster: "Cluster",
     complete: bool,
     committers: Mapping[str, str] | None = None,
+    altered: Mapping[str, Iterable[dict[str, Any]]] | None = None,
 ) -> dict[str, Any]:
-    """The new `meta.json`. Hand-written faults, notes and settings survive."""
+    """The new `meta.json`. Hand-written faults, notes and settings survive.
+
+    `altered` are the settings that topics had before those of the cluster, by recorded clients.
+    """
     processes = list(processes)
     clients = sorted({process.client for process in processes if process.client})
     meta: dict[str, Any] = {"format": 1, "run": run, **before}
@@ -53,8 +58,8 @@ def merged(
     meta |= {
         "source": "; ".join([*others, f"{RECORDER} {version('highwatermark')}", *clients]),
         "complete": complete,
-        "topics": _settings(before.get("topics", {}), cluster.topics),
-        "internal_topics": _settings(before.get("internal_topics", {}), cluster.internal),
+        "topics": _settings(before.get("topics", {}), cluster.topics, altered or {}),
+        "internal_topics": _settings(before.get("internal_topics", {}), cluster.internal, {}),
         "processes": sorted(names),
     }
     if cluster.group_retention is not None:
@@ -78,8 +83,15 @@ def _groups(before: Mapping[str, Any], committers: Mapping[str, str]) -> dict[st
     return groups
 
 
-def _settings(before: Mapping[str, Any], reported: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The settings that the cluster tells of topics; one that was another before is kept, too."""
+def _settings(
+    before: Mapping[str, Any],
+    reported: Mapping[str, dict[str, Any]],
+    altered: Mapping[str, Iterable[dict[str, Any]]],
+) -> dict[str, Any]:
+    """The settings that the cluster tells of topics; one that was another before is kept, too.
+
+    It was another at a scan before this one, or by what recorded administrators did.
+    """
     topics: dict[str, Any] = dict(before)
     for name, settings in reported.items():
         old: dict[str, Any] = before.get(name) or {}
@@ -88,6 +100,7 @@ def _settings(before: Mapping[str, Any], reported: Mapping[str, dict[str, Any]])
         if other:
             changed = {n: old[n] for n in sorted(other)}
             earlier.append(changed | {"until_ns": now(), "clock": clock_domain()})
+        earlier = with_earlier(earlier, altered.get(name, ()))
         topics[name] = settings | ({"earlier": earlier} if earlier else {})
     return topics
 

@@ -46,6 +46,9 @@ traces; what it finds it says in `meta.json`, where you may say it as well.
   record of a transaction that was committed is not visible, and `__transaction_state` tells of no
   abort, `transaction_ends` is `some`: then a commit that was answered proves nothing of a single
   record, and what depends on it is not checked.
+- **A setting that changes and changes back**: the settings of a topic are asked for when
+  `record-scan` runs, and a recorded administrator tells those that it finds and sets. Of what
+  somebody else sets in between and sets back no client can learn; write it into `earlier`.
 - **A clock that is set back** changes timestamps alone: clients are recorded by
   CLOCK_MONOTONIC. Of a broker that stamps records (LogAppendTime) L17 tells it, and never calls it
   a violation.

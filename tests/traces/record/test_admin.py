@@ -1,7 +1,9 @@
 """Administrators' clients, recorded: a line for each group and topic, with its own outcome."""
 
+import warnings
 from concurrent.futures import Future
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,20 @@ from attrs import define, field
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     NewPartitions,  # pyright: ignore[reportPrivateImportUsage]
+    ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
 from tests.traces.record.clients import lines
 from traces.record import recorded
 from traces.record.admin import ConfluentAdmin, KafkaPythonAdmin
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
+    kafka_admin: Any = import_module("kafka.admin")
 
 
 def settled(error: Exception | None = None) -> Future[None]:
@@ -80,6 +90,74 @@ def test_what_confluents_administrator_does_to_groups_and_partitions(tmp_path: P
     counts = [(x["op"], x["partition_counts"]) for x in found[3:5]]
     assert counts == [("metadata", {"t": 2}), ("create_partitions", {"t": 6})]
     assert [x["op"] for x in found[5:]] == ["close"]
+
+
+def test_what_an_administrator_makes_of_a_topics_settings_is_told(tmp_path: Path) -> None:
+    def topic(**more: Any) -> ConfigResource:
+        return ConfigResource(ResourceType.TOPIC, "t", **more)
+
+    class Answering(AdminClient):
+        def describe_configs(self, resources: list[Any], **_: Any) -> Any:
+            future: Future[Any] = Future()
+            names = ("unclean.leader.election.enable", "retention.ms")
+            future.set_result({n: ConfigEntry(n, "false") for n in names})
+            return dict.fromkeys(resources, future)
+
+        def incremental_alter_configs(self, resources: list[Any], **_: Any) -> Any:
+            return {one: settled() for one in resources}
+
+        alter_configs = incremental_alter_configs
+
+    admin = recorded(Answering({"bootstrap.servers": "127.0.0.1:1"}), tmp_path, name="a")
+    unclean = "unclean.leader.election.enable"
+    set_, gone = AlterConfigOpType.SET, AlterConfigOpType.DELETE
+    entries = [
+        ConfigEntry(unclean, "true", incremental_operation=set_),
+        ConfigEntry("min.insync.replicas", "1", incremental_operation=gone),
+    ]
+    broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=entries)
+    admin.incremental_alter_configs([topic(incremental_configs=entries), broker])
+    admin.alter_configs([topic(set_config={"min.insync.replicas": "1"})])
+    admin.incremental_alter_configs([topic(incremental_configs=entries)], validate_only=True)
+    admin.close()
+    was = {"t": {"unclean_leader_election": False}}
+    found = [(x["op"], x["outcome"], x.get("topic_settings")) for x in lines(tmp_path, "a#0")]
+    assert found == [
+        ("metadata", "ok", was),
+        ("alter_configs", "ok", {"t": {"unclean_leader_election": True}}),
+        ("metadata", "ok", was),
+        ("alter_configs", "ok", {"t": {"min_insync_replicas": 1}}),
+        ("close", "ok", None),
+    ]
+
+
+def test_kafka_pythons_administrator_tells_settings_as_well(tmp_path: Path) -> None:
+    @define
+    class KafkaAdminClient:
+        validated: bool = False
+
+        def describe_configs(self, asked: list[Any], config_filter: str) -> Any:
+            return {"topic": {one.name: {"min.insync.replicas": {"value": "2"}} for one in asked}}
+
+        def alter_configs(self, asked: list[Any], validate_only: bool = False) -> Any:
+            self.validated |= validate_only
+
+        def create_partitions(self) -> None: ...
+
+    KafkaAdminClient.__module__ = "kafka.admin.client"
+    admin = recorded(KafkaAdminClient(), tmp_path, name="a")
+    configs = {"min.insync.replicas": (kafka_admin.AlterConfigOp.SET, "1")}
+    configs["cleanup.policy"] = (kafka_admin.AlterConfigOp.APPEND, "compact")
+    topic = kafka_admin.ConfigResource("topic", "t", configs)
+    admin.alter_configs([topic])
+    admin.alter_configs([topic], validate_only=True)
+    admin.close()
+    found = [(x["op"], x.get("topic_settings")) for x in lines(tmp_path, "a#0")]
+    assert found == [
+        ("metadata", {"t": {"min_insync_replicas": 2}}),
+        ("alter_configs", {"t": {"min_insync_replicas": 1}}),
+        ("close", None),
+    ]
 
 
 class GroupIdNotFoundError(Exception):

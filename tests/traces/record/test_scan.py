@@ -289,6 +289,53 @@ def test_settings_that_the_cluster_told_before_are_kept(tmp_path: Path, log: Log
     assert earlier.clock == lines(tmp_path, "producer#0")[0]["clock"]
 
 
+def altered(run: Path, *steps: tuple[str, int, int]) -> None:
+    """An administrator's process file: what it set or was told, at which time, to which number."""
+    about = {"process": "a#0", "outcome": "ok", "clock": "host"}
+    found = [
+        {"seq": seq, "op": op, "invoked_ns": at, "returned_ns": at + 5, **about}
+        | {"topic_settings": {"t": {"min_insync_replicas": value}}}
+        for seq, (op, at, value) in enumerate(steps)
+    ]
+    end = {"seq": len(found), "op": "close", "invoked_ns": 100, "returned_ns": 100, **about}
+    text = b"".join(orjson.dumps(x, option=orjson.OPT_APPEND_NEWLINE) for x in (*found, end))
+    (run / "a#0.ndjson").write_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("steps", "earlier"),
+    [
+        ([("metadata", 1, 2), ("alter_configs", 10, 2)], []),
+        ([("metadata", 1, 1), ("alter_configs", 10, 2)], [(1, 15)]),
+        (
+            [
+                *(("metadata", 1, 2), ("alter_configs", 10, 1)),
+                *(("metadata", 20, 1), ("alter_configs", 30, 2)),
+            ],
+            [(1, 35)],
+        ),
+        ([("alter_configs", 10, 1)], [(1, None)]),
+        ([("alter_configs", 10, 2), ("metadata", 20, 1)], [(1, None)]),
+    ],
+)
+def test_settings_that_an_administrator_changed_and_changed_back_are_told(
+    steps: list[tuple[str, int, int]],
+    earlier: list[tuple[int, int | None]],
+    tmp_path: Path,
+    log: Log,
+) -> None:
+    """The cluster has 2 at the end. None: somebody else has set that, and nobody knows when."""
+    ids = record_three(tmp_path)
+    log.records, log.end = [stored(n, id) for n, id in enumerate(ids)], 3
+    altered(tmp_path, *steps)
+    assert scan(tmp_path).exit_code == scan(tmp_path).exit_code == 0
+    found = read_meta(tmp_path).topics["t"].earlier
+    assert [one.settings.min_insync_replicas for one in found] == [value for value, _ in earlier]
+    for one, (_, until) in zip(found, earlier, strict=True):
+        assert one.until_ns == until if until else (one.until_ns or 0) > 100
+    assert read_trace(tmp_path).rows
+
+
 def test_the_scan_tells_which_topic_it_has_read(tmp_path: Path, log: Log) -> None:
     ids = record_three(tmp_path)
     log.records, log.end = [stored(n, id) for n, id in enumerate(ids)], 3
