@@ -50,11 +50,11 @@ class RecordedAdmin(Recorded):
     def _settled(self, call: tuple[int, int], future: Any) -> None:
         self._answered(call, future.exception())
 
-    def _note_told(self, invoked: int, topics: Mapping[str, Mapping[str, Any]]) -> None:
+    def _note_found(self, invoked: int, topics: Mapping[str, Mapping[str, Any]]) -> None:
         """Note the settings that topics have."""
-        told = {topic: in_our_words(values) for topic, values in topics.items()}
-        if told := {topic: settings for topic, settings in told.items() if settings}:
-            self._process.note("metadata", invoked, topic_settings=told)
+        found = {topic: in_our_words(values) for topic, values in topics.items()}
+        if found := {topic: settings for topic, settings in found.items() if settings}:
+            self._process.note("metadata", invoked, topic_settings=found)
 
     def close(self, *args: Any, **more: Any) -> Any:
         """Close the client, where it can be, and end the recording."""
@@ -137,9 +137,9 @@ class ConfluentAdmin(RecordedAdmin):
         asked = [kind("topic", topic) for topic in topics]
         with suppress(Exception):  # who may alter topics need not be allowed to read them
             answers = self._client.describe_configs(asked, request_timeout=PATIENCE_S)
-            told = {r.name: future.result(PATIENCE_S) for r, future in answers.items()}
-            found = {t: {n: e.value for n, e in entries.items()} for t, entries in told.items()}
-            self._note_told(invoked, found)
+            topics = {r.name: future.result(PATIENCE_S) for r, future in answers.items()}
+            found = {t: {n: e.value for n, e in entries.items()} for t, entries in topics.items()}
+            self._note_found(invoked, found)
 
     def _following(self, futures: Any, calls: Mapping[str, tuple[int, int]]) -> Any:
         for key, future in futures.items():
@@ -217,9 +217,9 @@ class KafkaPythonAdmin(RecordedAdmin):
         invoked = now()
         with suppress(Exception):  # who may alter topics need not be allowed to read them
             asked = [type(one)(one.resource_type, one.name) for one in topics]
-            told = self._client.describe_configs(asked, config_filter="all")["topic"]
-            found = {t: {n: c["value"] for n, c in of.items()} for t, of in told.items()}
-            self._note_told(invoked, found)
+            answer = self._client.describe_configs(asked, config_filter="all")["topic"]
+            found = {t: {n: c["value"] for n, c in of.items()} for t, of in answer.items()}
+            self._note_found(invoked, found)
 
     def _awaited(self, calls: Iterable[tuple[int, int]], act: Callable[[], Any]) -> Any:
         """Make the calls; of an answer that tells of errors nobody knows which call it is about."""

@@ -20,12 +20,12 @@ def asking(conf: Conf) -> Ask | None:
     shared = {name: value for name, value in conf.items() if name.startswith(_SHARED)}
     if not {"bootstrap.servers", "metadata.broker.list"} & shared.keys():
         return None
-    clients: list[Any] = []
+    shared["log_level"] = 0  # that nobody answers is told by the application's own client
 
     def ask(topics: list[str]) -> Mapping[str, str]:
-        if not clients:
-            clients.append(import_module("confluent_kafka.admin").AdminClient(shared))
-        return ids_of(clients[0], topics, PATIENCE_S)
+        """A client for one question: it leaves no thread and no connection behind."""
+        client: Any = import_module("confluent_kafka.admin").AdminClient(shared)
+        return ids_of(client, topics, PATIENCE_S)
 
     return ask
 
@@ -39,7 +39,12 @@ def ids_of(client: Any, topics: Iterable[str], patience_s: float) -> dict[str, s
 
 
 def _described(future: Any, patience_s: float) -> Any:
+    """The id of a topic, unless it is not there or nobody answers.
+
+    Such an error is not raised here: it would keep this frame, and with it the client.
+    """
     try:
-        return future.result(patience_s + 1).topic_id
-    except Exception:  # the topic is not there, or nobody answers
+        refused = future.exception(patience_s + 1)
+    except TimeoutError:
         return None
+    return None if refused is not None else future.result().topic_id

@@ -1,7 +1,8 @@
 """A producer of confluent-kafka, recorded."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import Any, Self
@@ -28,8 +29,9 @@ class ConfluentProducer(RecordedProducer):
         self._reported: Any = conf.get("on_delivery", conf.get("dr_cb"))
         self._identity: Fields = {}
         self._hand_over: Callable[..., Any] = client.produce
-        self._report: Callable[..., None] = self._delivered
         self._reports: list[int] = []
+        self._failed: dict[int, tuple[Any, Any, Any]] = {}
+        self._report = self._delivery()
         self._reporting = Lock()
         options.process.before_end = self._write_reports
 
@@ -72,18 +74,43 @@ class ConfluentProducer(RecordedProducer):
             "produce_batch cannot be recorded message by message: call produce for each"
         )
 
-    def _delivered(self, seq: int, user: Any, error: Any, message: Any) -> None:
-        if error is not None:
-            self._not_stored(seq, *error_of(error), message.partition())
-        elif (offset := message.offset()) is None:
-            self._stored(seq, message.partition(), None, None)
-        else:
-            reports = self._reports
-            reports.extend((seq, message.partition(), offset, message.timestamp()[1]))
-            if len(reports) >= MOST_REPORTS:
-                self._write_reports()
-        if user is not None:
-            user(error, message)
+    def _delivery(self) -> Callable[..., None]:
+        """What is called with the report of a send.
+
+        A fatal error is pending in the interpreter while its library reports what failed with it.
+        Until that is raised no attribute can be looked up and nothing can be called.
+        """
+        reports, failed = self._reports, self._failed
+
+        def delivered(seq: int, user: Any, error: Any, message: Any) -> None:
+            if error is not None:
+                failed[seq] = user, error, message
+                return
+            if (offset := message.offset()) is None:
+                self._stored(seq, message.partition(), None, None)
+            else:
+                reports.extend((seq, message.partition(), offset, message.timestamp()[1]))
+                if len(reports) >= MOST_REPORTS:
+                    self._write_reports()
+            if user is not None:
+                user(error, message)
+
+        return delivered
+
+    @contextmanager
+    def _serving(self) -> Generator[None]:
+        """The client calls back in here; a fatal error is raised as the library's own."""
+        try:
+            yield
+        except SystemError as broken:
+            raise broken.__cause__ or broken from None
+        finally:
+            self._write_reports()
+            for seq, (user, error, message) in [*self._failed.items()]:
+                del self._failed[seq]
+                self._not_stored(seq, *error_of(error), message.partition())
+                if user is not None:
+                    user(error, message)
 
     def _write_reports(self) -> None:
         """What was acknowledged since: reports come in bursts, from inside the client's calls."""
@@ -98,15 +125,13 @@ class ConfluentProducer(RecordedProducer):
 
     def poll(self, *args: Any, **more: Any) -> Any:
         """As the client's own."""
-        served = self._client.poll(*args, **more)
-        self._write_reports()
-        return served
+        with self._serving():
+            return self._client.poll(*args, **more)
 
     def flush(self, *args: Any, **more: Any) -> Any:
         """As the client's own."""
-        left = self._client.flush(*args, **more)
-        self._write_reports()
-        return left
+        with self._serving():
+            return self._client.flush(*args, **more)
 
     def init_transactions(self, *args: Any, **more: Any) -> None:
         """As the client's own."""
@@ -146,7 +171,8 @@ class ConfluentProducer(RecordedProducer):
         inside = {"txn": self._txn} if op != "init_producer" else {}
         seq = self._process.call(op, **self._identity, **inside, **(fields or {}))
         try:
-            call(*args, **more)
+            with self._serving():
+                call(*args, **more)
         except Exception as refusal:
             inner = refusal.args[0] if refusal.args else None
             must_abort = getattr(inner, "txn_requires_abort", bool)()
@@ -154,8 +180,6 @@ class ConfluentProducer(RecordedProducer):
             outcome = "fail" if must_abort or op == "txn_begin" else "info"
             self._process.answer(seq, outcome, error=error_of(refusal)[1])
             raise
-        finally:
-            self._write_reports()
         self._process.answer(seq, "ok")
         if op in ("txn_commit", "txn_abort"):
             self._inside({})
@@ -163,7 +187,7 @@ class ConfluentProducer(RecordedProducer):
     def close(self, *args: Any) -> Any:
         """Flush, as the client's own close does, and end the recording."""
         closing = getattr(self._client, "close", self._client.flush)
-        with self._ending():
+        with self._ending(), self._serving():
             closed = closing(*args)
             self._ids.leave()
             return closed

@@ -159,6 +159,7 @@ class FinalScan:
         process = open_process(self.run, ISOLATIONS[isolation], head, TAKEN, settle)
         with self.showing(isolation) as progress:
             how = (self.conf, self.id_of, hashes, self.stalled_after_s, progress, cluster.ids)
+            how = (*how, cluster.headless)
             return Scan(used, process, isolation, *how).run(counts)
 
 

@@ -4,7 +4,7 @@ It is what makes a loss decidable. Each partition is read by assignment from its
 the end that it had when the scan began; a scan that does not get there is no final one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -52,7 +52,10 @@ class PartitionScan:
 
 @define
 class Scan:
-    """One reading of all partitions, in one isolation."""
+    """One reading of all partitions, in one isolation.
+
+    A partition whose leader is gone, or goes, is left out: then the run is not complete.
+    """
 
     library: Library
     process: Process
@@ -63,8 +66,11 @@ class Scan:
     stalled_after_s: float
     progress: Progress
     topic_ids: Mapping[str, str]
+    #: Partitions that are not asked for, because they have no leader
+    headless: Collection[str] = ()
     _partitions: dict[str, PartitionScan] = field(factory=dict[str, PartitionScan])
     _began: int = 0
+    _unlisted: list[str] = field(factory=list[str])
 
     def run(self, topics: Partitions) -> list[str]:
         """Read it all; returns the partitions whose end was not reached."""
@@ -88,7 +94,7 @@ class Scan:
         finally:
             client.close()
         self.process.end()
-        return [p.name for p in self._partitions.values() if not p.done]
+        return [*self._unlisted, *(p.name for p in self._partitions.values() if not p.done)]
 
     @property
     def _lives(self) -> dict[str, Any]:
@@ -100,9 +106,15 @@ class Scan:
         invoked = now()
         for topic, count in topics.items():
             for number in range(count):
-                begin, end = client.get_watermark_offsets(make(topic, number), timeout=30)
                 name = f"{topic}:{number}"
-                self._partitions[name] = PartitionScan(name, begin, end, at=begin)
+                if name in self.headless:
+                    continue
+                try:
+                    begin, end = client.get_watermark_offsets(make(topic, number), timeout=30)
+                except Exception:  # of a library that is loaded when it is called for
+                    self._unlisted.append(name)
+                else:
+                    self._partitions[name] = PartitionScan(name, begin, end, at=begin)
         about = {"isolation": self.isolation, **self._lives}
         for query, side in (("earliest", "begin"), ("latest", "end")):
             listed = {name: getattr(p, side) for name, p in self._partitions.items()}

@@ -1,10 +1,13 @@
 """confluent-kafka, recorded: what it says becomes what the trace says, and no more."""
 
+import ctypes
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +38,44 @@ def send_one(run: Path, conf: dict[str, Any], client: Producer) -> Line:
     producer.poll(0)
     producer.close()
     return lines(run, "producer#0")[0]
+
+
+def librdkafka() -> Any:
+    """The C library of the package, which can be told to fail."""
+    package = Path(confluent_kafka.__file__).parent
+    found = [*package.parent.glob("confluent_kafka.libs/librdkafka*"), *package.glob(".dylibs/*")]
+    if not found:
+        pytest.skip("the C library is not in the package")
+    library = ctypes.CDLL(str(found[0]))
+    library.rd_kafka_test_fatal_error.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
+    return library
+
+
+@pytest.mark.parametrize("hears", [False, True])
+def test_a_fatal_error_is_raised_as_the_library_does(tmp_path: Path, hears: bool) -> None:
+    """Reports of failed messages come while the fatal error is pending in the interpreter."""
+    library, heard = librdkafka(), list[str]()
+
+    def report(error: Any, _message: Any) -> None:
+        heard.append(error.name())
+
+    quiet = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "linger.ms": 10_000}
+    client = confluent_kafka.Producer(quiet | SAFE)
+    producer = recorded(client, tmp_path)
+    for _ in range(2):
+        producer.produce("t", b"v", on_delivery=report if hears else None)
+    handle = ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value
+    fatal: int = KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    library.rd_kafka_test_fatal_error(handle, fatal, b"on purpose")
+    with pytest.raises(KafkaException, match="on purpose") as raised:
+        producer.flush(5)
+    assert raised.value.args[0].fatal()
+    producer.flush(5)
+    with suppress(KafkaException):
+        producer.close()
+    sends = [line for line in lines(tmp_path, "producer#0") if line["op"] == "send"]
+    assert [(line["outcome"], line["error"]) for line in sends] == [("info", "_PURGE_QUEUE")] * 2
+    assert heard == (["_PURGE_QUEUE"] * 2 if hears else [])
 
 
 def test_a_send_is_recorded_from_its_call_to_its_report(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from attrs import define, field
 from click.testing import CliRunner, Result
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tests.traces.record.clients import Consumer, Producer, lines, message
 from traces.ingest.run import read_trace
@@ -28,6 +28,7 @@ class Log:
     end: int = 0
     quiet: bool = False
     leader: int = 1
+    lost: bool = False  # the leader of the second partition, since the cluster was asked
 
     def library(self) -> Library:
         eof = KafkaError._PARTITION_EOF  # pyright: ignore[reportPrivateUsage]
@@ -49,6 +50,9 @@ class Reader:
     given: bool = False
 
     def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
+        if partition.partition == 1 and (self.log.leader < 0 or self.log.lost):
+            unknown = KafkaError._UNKNOWN_PARTITION  # pyright: ignore[reportPrivateUsage]
+            raise KafkaException(KafkaError(unknown))
         return (0, self.log.end if partition.partition == 0 else 0)
 
     def assign(self, partitions: list[Any]) -> None: ...
@@ -132,11 +136,25 @@ def test_a_scan_that_stops_before_the_end_completes_nothing(tmp_path: Path, log:
 
 
 def test_a_partition_without_a_leader_completes_nothing(tmp_path: Path, log: Log) -> None:
-    record_three(tmp_path)
-    log.leader = -1
+    ids = record_three(tmp_path)
+    log.records, log.end, log.leader = [stored(n, id) for n, id in enumerate(ids)], 3, -1
     done = scan(tmp_path)
     assert done.exit_code == 2
     assert "not complete: t:1 has no leader" in done.output
+    assert "the scan did not reach" not in done.output
+    read = [line for line in lines(tmp_path, "scan-ru#0") if line["op"] == "scan"]
+    assert [(line["partitions"], len(line["records"])) for line in read] == [(["t:0"], 3)]
+
+
+def test_a_partition_that_loses_its_leader_meanwhile_completes_nothing(
+    tmp_path: Path, log: Log
+) -> None:
+    record_three(tmp_path)
+    log.lost = True
+    done = scan(tmp_path)
+    assert done.exit_code == 2
+    assert "not complete: the scan did not reach the end of t:1" in done.output
+    assert orjson.loads((tmp_path / "meta.json").read_bytes())["complete"] is False
 
 
 def test_a_client_that_still_runs_completes_nothing(tmp_path: Path, log: Log) -> None:

@@ -90,6 +90,22 @@ def test_without_the_address_of_a_cluster_nobody_is_asked() -> None:
     assert asking({"bootstrap.servers": "nowhere:1"}) is not None
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted by Linux")
+def test_who_is_asked_leaves_no_thread_and_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("traces.record.confluent_ids.PATIENCE_S", 0.2)
+    ask, before = asking({"bootstrap.servers": "127.0.0.1:1"}), threads()
+    assert ask is not None
+    assert ask(["t"]) == {}
+    assert threads() <= before
+    assert capfd.readouterr().err == ""
+
+
+def threads() -> int:
+    return len([*Path("/proc/self/task").iterdir()])
+
+
 def test_an_id_is_written_as_kafka_writes_it_whichever_library_tells_it() -> None:
     """kafka-python tells a UUID; as text that is another id than confluent-kafka's."""
     id = UUID("7fce9f52-a4e0-4350-919e-d31919c25e22")
