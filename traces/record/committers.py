@@ -28,6 +28,7 @@ TOPIC = "__consumer_offsets"
 SENT_ONCE_NS = 50_000_000  # of an answer that came later, the client may have sent a second request
 INT, LONG = struct.Struct(">i"), struct.Struct(">q")
 COMMIT_KEYS = (0, 1)  # versions of a key of an offset; others are of groups
+SETTING = ("commit", "txn_offsets", "alter_offsets")
 GONE = -1  # the value of a tombstone, as an offset
 
 Commit = tuple[str, str, int]  # group, partition by name, offset
@@ -35,11 +36,12 @@ Commit = tuple[str, str, int]  # group, partition by name, offset
 
 @define
 class Recorded:
-    """What recorded processes committed for their groups, and since when they ran."""
+    """What recorded processes committed for their groups, or deleted, and since when they ran."""
 
     groups: set[str] = field(factory=set[str])
     commits: Counter[Commit] = field(factory=Counter[Commit])
     repeated: set[Commit] = field(factory=set[Commit])  # their clients may have sent them again
+    deletions: Counter[str] = field(factory=Counter[str])  # of whole groups
     began_ns: int | None = None  # None: by a clock that is not ours
 
 
@@ -55,8 +57,14 @@ def recorded_commits(run: Path) -> Recorded:
         clocks.add(line.get("clock", ""))
         if began is not None:
             found.began_ns = min(began, found.began_ns or began)
-        if line["op"] in ("commit", "txn_offsets") and line["outcome"] != "fail":
+        if line["outcome"] == "fail":
+            continue
+        if line["op"] in SETTING:
             _add(found, group, line)
+        elif line["op"] == "delete_offsets":
+            found.commits.update((group, name, GONE) for name in line.get("partitions", ()))
+        elif line["op"] == "delete_groups":
+            found.deletions[group] += 1
     if clocks != {clock_domain()}:
         found.began_ns = None
     return found
@@ -84,7 +92,9 @@ def commits_of_others(
     left = Counter(known.commits)
     for commit in _logged(used, conf, known, partitions):
         left[commit] -= 1
-        if left[commit] < 0 and commit not in known.repeated:
+        # A group that is deleted loses every offset that it had.
+        more = known.deletions[commit[0]] if commit[2] == GONE else 0
+        if left[commit] + more < 0 and commit not in known.repeated:
             others[commit[0]].append(commit)
     return others
 

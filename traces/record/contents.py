@@ -14,7 +14,9 @@ SCANNER = "highwater record-scan"
 
 _TOPIC = re.compile(rb'"topic":("(?:[^"\\]|\\.)*")')
 _TRANSACTION = re.compile(rb'"transactional_id":"')
-_GROUP_CALL = re.compile(rb'"op": ?"(commit|txn_offsets|subscribe|assigned)"')
+_GROUP_CALL = re.compile(
+    rb'"op": ?"(commit|txn_offsets|subscribe|assigned|alter_offsets|delete_offsets|delete_groups)"'
+)
 _BLOCK = 1 << 22
 
 
@@ -75,7 +77,7 @@ def scan_files(run: Path) -> list[Path]:
 
 
 def group_calls(run: Path) -> Iterator[dict[str, Any]]:
-    """The calls of recorded processes that join a group, or commit for one."""
+    """The calls of recorded processes that join a group, commit for one, or administer it."""
     for file in process_files(run):
         for block in _blocks(file):
             for line in block.splitlines():

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from refimpl.java_hash import string_hash
 from traces.record.process import now
 from traces.record.scan import Library
 
@@ -60,9 +61,8 @@ def string(data: bytes, at: int) -> tuple[str, int]:
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """Where a group, or a transactional id, is kept: the absolute value of Java's hash of it."""
-    hashed = 0
-    units = name.encode("utf-16-be")
-    for (unit,) in struct.iter_unpack(">H", units):
-        hashed = (31 * hashed + unit) & 0xFFFFFFFF
-    return min(hashed, 2**32 - hashed) % (2**31) % partitions
+    """Where a group, or a transactional id, is kept: the absolute value of Java's hash of it.
+
+    As in Kafka, the one number whose absolute value does not fit counts as zero.
+    """
+    return abs(string_hash(name)) % 2**31 % partitions

@@ -8,13 +8,15 @@ import click
 
 from refimpl.edge.commands import resets
 from refimpl.edge.commands.connection import Target, asks_a_cluster
+from refimpl.edge.commands.consume import recording
 from refimpl.edge.commands.group_admin import GroupAdmin, GroupRow, Listed
 from refimpl.edge.commands.rows import show
-from refimpl.outputs import json_option
+from refimpl.outputs import FolderToWrite, json_option
 
 Rows = tuple[Sequence[str], Sequence[Sequence[Any]]]
 MEMBERS = ("group", "consumer_id", "host", "client_id", "partitions")
 STATE = ("group", "coordinator", "assignment_strategy", "state", "members")
+CHANGES = "--reset-offsets --execute, --delete-offsets or --delete"
 ACTIONS = "--list, --describe, --reset-offsets, --delete-offsets or --delete"
 
 
@@ -42,11 +44,15 @@ ACTIONS = "--list, --describe, --reset-offsets, --delete-offsets or --delete"
 @click.option("--by-duration", metavar="PnDTnHnMnS", help="Go on at the first record since then.")
 @click.option("--execute", is_flag=True, help="Reset; without it, it is only said what would be.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be, as without --execute.")
+@click.option(
+    "--record", type=FolderToWrite(), metavar="RUN", help="Record what is changed, for `check`."
+)
 @json_option("The rows")
 def groups_(
     target: Target,
     action: str | None,
     groups: tuple[str, ...],
+    record: Path | None,
     json_file: Path | None,
     **options: Any,
 ) -> None:
@@ -54,11 +60,16 @@ def groups_(
 
     CURRENT-OFFSET is the next offset that the group will read, LOG-END-OFFSET where the log ends,
     LAG the difference. A partition that nobody reads now has no CONSUMER-ID, a member without
-    partitions no TOPIC. Exit codes: 0, or 2 where the cluster does not answer, refuses, or has no
+    partitions no TOPIC. With --record, a line of the trace in the folder RUN tells each group that
+    is deleted or reset. Exit codes: 0, or 2 where the cluster does not answer, refuses, or has no
     such group.
     """
     _consistent(action, groups, options)
-    with target.client() as client:
+    if record and not (
+        action in ("forget", "delete") or (action == "reset" and options["execute"])
+    ):
+        raise click.UsageError(f"--record goes with {CHANGES}")
+    with target.client() as asking, recording(asking, record) as client:
         admin = GroupAdmin(client, target.timeout_s)
         if action == "list":
             show(Listed._fields, admin.groups(), json_file)

@@ -1,5 +1,6 @@
 """`highwater groups` of our own broker."""
 
+import json
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -125,6 +126,25 @@ def test_offsets_and_groups_are_deleted(bootstrap: str, tmp_path: Path) -> None:
     assert "no group gone" in refused(groups_, bootstrap, "--describe", *of_group)
 
 
+def test_what_is_done_to_groups_is_recorded(bootstrap: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    of_group = ("--group", "recorded", "--record", str(run))
+    of_topic = (*of_group, "--topic", "orders")
+    told(groups_, bootstrap, "--reset-offsets", *of_topic, "--to-offset", "3", "--execute")
+    told(groups_, bootstrap, "--delete-offsets", *of_group, "--topic", "orders:1")
+    told(groups_, bootstrap, "--delete", *of_group)
+    files = sorted(run.glob("*.ndjson"))
+    found = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    changed = [line for line in found if line["op"] != "close"]
+    assert [(line["op"], line["outcome"], line["group"]) for line in changed] == [
+        ("alter_offsets", "ok", "recorded"),
+        ("delete_offsets", "ok", "recorded"),
+        ("delete_groups", "ok", "recorded"),
+    ]
+    assert changed[0]["offsets"] == {"orders:0": 3, "orders:1": 0}
+    assert changed[1]["partitions"] == ["orders:1"]
+
+
 RESET = ("--reset-offsets", "--group", "g")
 
 
@@ -136,6 +156,8 @@ RESET = ("--reset-offsets", "--group", "g")
         ((), "--list, --describe"),
         (("--list", "--group", "g"), "--group does not go with --list"),
         (("--list", "--state"), "go with --describe"),
+        (("--list", "--record", "run"), "--record goes with --reset-offsets --execute"),
+        ((*RESET, "--all-topics", "--to-latest", "--record", "run"), "--record goes with"),
         (("--list", "--to-latest"), "--reset-offsets takes one of"),
         (("--delete",), "say --group or --all-groups"),
         ((*RESET, "--to-latest"), "say --topic or --all-topics"),

@@ -137,6 +137,31 @@ def test_a_commit_that_nobody_recorded_made_is_found(
     assert found == [("g", "t:0", offset) for offset in expected]
 
 
+@pytest.mark.parametrize(
+    ("call", "gone"),
+    [
+        (line(1, "delete_groups", group="g"), [[], [GONE]]),
+        (line(1, "delete_offsets", group="g", partitions=["t:0"]), [[], [GONE]]),
+        (line(1, "delete_groups", group="g", outcome="fail"), [[GONE], [GONE, GONE]]),
+        (line(1, "delete_groups", group="h"), [[GONE], [GONE, GONE]]),
+    ],
+)
+def test_offsets_that_a_recorded_administrator_deleted_are_of_nobody_else(
+    tmp_path: Path, call: bytes, gone: list[list[int]]
+) -> None:
+    (tmp_path / "c#0.ndjson").write_bytes(commit(0, 5) + call)
+    for times, expected in enumerate(gone, 1):
+        found = others(tmp_path, ("g", "t:0", 5), *[("g", "t:0", GONE)] * times)
+        assert [offset for _, _, offset in found] == expected
+
+
+def test_an_offset_that_a_recorded_administrator_set_is_of_nobody_else(tmp_path: Path) -> None:
+    reset = line(1, "alter_offsets", group="g", offsets={"t:0": 2})
+    (tmp_path / "c#0.ndjson").write_bytes(commit(0, 5) + reset)
+    assert others(tmp_path, ("g", "t:0", 5), ("g", "t:0", 2)) == []
+    assert others(tmp_path, ("g", "t:0", 5), ("g", "t:0", 3)) == [("g", "t:0", 3)]
+
+
 @pytest.mark.parametrize("more", [{"took_ns": 60_000_000}, {"outcome": "info"}])
 def test_a_client_may_have_sent_a_slow_commit_twice(tmp_path: Path, more: dict[str, Any]) -> None:
     (tmp_path / "c#0.ndjson").write_bytes(commit(0, 5, **more))
