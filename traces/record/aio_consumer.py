@@ -7,6 +7,7 @@ from functools import partial
 from threading import get_ident
 from typing import Any, Self
 
+from traces.record.aio_ids import topic_ids
 from traces.record.errors import commit_outcome
 from traces.record.polls import Polled
 from traces.record.process import now
@@ -21,6 +22,7 @@ class AioConsumer(PythonConsumer):
 
     def __init__(self, client: Any, options: ClientOptions) -> None:
         super().__init__(client, options)
+        self._ids = topic_ids(options.process, client)
         isolation = options.configured.get("isolation")
         self._isolation: Fields = {"isolation": isolation} if isolation else {}
         self._asked_for = 0
@@ -87,6 +89,12 @@ class AioConsumer(PythonConsumer):
         self._client.subscribe(topics, pattern=pattern, listener=ours)
         named = [f"/{pattern}/"] if pattern else list(topics)
         self._process.note("subscribe", invoked, topics=named, **self._grouped())
+        self._ids.met(() if pattern else named)
+
+    def assign(self, partitions: Any) -> None:
+        """As the client's own."""
+        super().assign(partitions)
+        self._ids.met({partition.topic for partition in partitions})
 
     async def seek_to_beginning(self, *partitions: Any) -> Any:
         """As the client's own; where that is, the next poll shows."""
@@ -177,6 +185,7 @@ class AioConsumer(PythonConsumer):
         """As the client's own, with the commit that it may bring."""
         invoked = now()
         await self._client.stop()
+        await asyncio.to_thread(self._ids.leave)
         self._process.end("close", invoked)
 
     async def __aenter__(self) -> Self:

@@ -1,18 +1,24 @@
 """A producer of aiokafka, recorded."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Self
 
+from traces.record.aio_ids import topic_ids
 from traces.record.process import now
 from traces.record.python_words import error_of, offsets_of
 from traces.record.sends import RecordedProducer
-from traces.record.wrapper import Fields
+from traces.record.wrapper import ClientOptions, Fields
 
 
 class AioProducer(RecordedProducer):
     """A producer of aiokafka."""
+
+    def __init__(self, client: Any, options: ClientOptions) -> None:
+        super().__init__(client, options)
+        self._ids = topic_ids(options.process, client)
 
     async def start(self) -> None:
         """As the client's own; a transactional producer learns its id and its epoch here."""
@@ -124,6 +130,7 @@ class AioProducer(RecordedProducer):
         """As the client's own, and the end of the recording."""
         invoked = now()
         await self._client.stop()
+        await asyncio.to_thread(self._ids.leave)
         self._process.end("close", invoked)
 
     async def __aenter__(self) -> Self:

@@ -1,5 +1,7 @@
 """The ids of topics are asked for beside a client's calls, and nothing depends on the answer."""
 
+import asyncio
+from importlib import import_module
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -8,11 +10,14 @@ from uuid import UUID
 import pytest
 
 from tests.traces.record.clients import lines
+from traces.record import recorded
 from traces.record.confluent_ids import asking
 from traces.record.process import Process, open_process
 from traces.record.run import TAKEN
 from traces.record.settling import settle
 from traces.record.topic_ids import NO_ID, TopicIds, known
+
+aiokafka: Any = import_module("aiokafka")
 
 
 def process(run: Path) -> Process:
@@ -104,6 +109,37 @@ def test_who_is_asked_leaves_no_thread_and_says_nothing(
 
 def threads() -> int:
     return len([*Path("/proc/self/task").iterdir()])
+
+
+def test_a_client_of_aiokafka_has_confluent_kafka_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, list[str]]] = []
+
+    def by(conf: dict[str, Any]) -> Any:
+        def ask(topics: list[str]) -> dict[str, str]:
+            asked.append((conf["bootstrap.servers"], topics))
+            return {"t": "an-id"}
+
+        return ask
+
+    monkeypatch.setattr("traces.record.aio_ids.asking", by)
+
+    async def application() -> None:
+        conf = {"bootstrap_servers": ["a:1", "b:2"], "security_protocol": "PLAINTEXT"}
+        client = aiokafka.AIOKafkaConsumer(**conf, enable_auto_commit=False)
+        monkeypatch.setattr(client, "stop", no_answer)
+        consumer = recorded(client, tmp_path, name="p")
+        consumer.assign([aiokafka.TopicPartition("t", 0)])
+        await consumer.stop()
+        client._closed = True
+
+    asyncio.run(application())
+    assert asked == [("a:1,b:2", ["t"])] * 2
+    assert [one["t"] for one in reported(tmp_path)] == ["an-id"] * 2
+
+
+async def no_answer() -> None: ...
 
 
 def test_an_id_is_written_as_kafka_writes_it_whichever_library_tells_it() -> None:
