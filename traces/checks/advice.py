@@ -1,4 +1,4 @@
-"""What usually causes a finding of a check, and what to look at next: read from advice.toml."""
+"""Usual causes of a check's findings, and next things to look at: read from advice.toml."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a check is: one promise, what it needs to be decided, and a function that finds breaches."""
+"""A check: one promise, the fields that decide it, and a function that finds breaches."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ LOSS = (
 
 @frozen
 class Found:
-    """What a check found in one partition, group or producer.
+    """The findings of a check in one partition, group or producer.
 
     Each line of `rows` is one finding: up to four rows of the table that together are its witness
     (-1 where there are fewer). `clause` says for each whether the configuration permits it.
@@ -60,7 +60,7 @@ class Check:
 
     @property
     def unless_text(self) -> str:
-        """What the configuration would have to say for a finding to be allowed."""
+        """The configuration under which a finding would be allowed."""
         return f"would be allowed only if {self.unless}" if self.unless else "never allowed"
 
 

@@ -1,4 +1,4 @@
-"""What a group commits grows, covers what it was given, and is where the next owner goes on."""
+"""Commits of a group grow, cover the records it was given, and tell the next owner its start."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def _perhaps_taken(p: Rows) -> Ints:
 
 
 def _set_by_others(p: Rows) -> Ints:
-    """Where administrators put a group, or may have."""
+    """Calls in which administrators set a group's offsets, or may have."""
     rows = p.where(Op.ALTER_OFFSETS)
     rows = rows[(p.outcome[rows] != Outcome.FAIL) & (p.group[rows] != NONE)]
     return rows[p.offset[rows] != NONE]
@@ -100,7 +100,7 @@ def _lower(p: Partition, rows: Ints) -> Ints:
 
 
 def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
-    """Whether the application itself moved back between two commits of one process."""
+    """True where the application itself moved back between two commits of one process."""
     seek = last_upto(p.called(Op.SEEK, Op.RESET))[two] if len(two) else two
     same = (p.process[seek] == p.process[two]) & (seek >= 0)
     return same & ((p.process[one] != p.process[two]) | (p.seq[seek] > p.seq[one]))
@@ -121,7 +121,7 @@ def _sought(p: Partition, one: Ints, two: Ints) -> Bools:
     uses="isolation compacted.key",
 )
 def commit_beyond(p: Partition) -> list[Found]:
-    """What is committed will not be delivered again, so it must have been delivered before."""
+    """Records below a commit are not delivered again, so they must have been delivered before."""
     out = [Found(0, kind="commit-beyond-position")]
     commits = answered(p)
     for group in distinct(p.group[commits]):
@@ -176,7 +176,7 @@ def _beyond(p: Partition, group: int, commits: Ints) -> Found:
 def _ahead(
     p: Partition, members: Bools, commits: Ints, *, surely: bool = False
 ) -> tuple[Bools, Ints]:
-    """Which commits are beyond what these members were given, and the highest step of theirs."""
+    """Mask of the commits beyond the records these members were given, and their highest step."""
     steps = _steps(p)
     steps = steps[members[p.process[steps]]]
     steps = steps[order_by(p.inv[steps])]
@@ -276,7 +276,7 @@ def _commits_before(p: Partition, first: Ints) -> Ints:
 
 
 def _not_before(p: Partition, commits: Ints, reads: Ints | np.int64) -> Bools:
-    """Which commits the process of the read made in the same call or after it."""
+    """Mask of the commits that the process of the read made in the same call or after it."""
     return (p.process[commits] == p.process[reads]) & (p.seq[commits] >= p.seq[reads])
 
 

@@ -13,7 +13,7 @@ HIDDEN = "STARTS producers compacted.whole compacted.key compacted.tombstone"
 
 
 def compacted(p: Partition) -> bool:
-    """Whether the topic is compacted, and somebody looked at what is left."""
+    """True if the topic is compacted, and somebody read the remaining records."""
     return int(p.context.compacted[p.t]) == 1 and len(p.where(Op.SCAN_END)) > 0
 
 
@@ -23,7 +23,7 @@ def stored_offsets(p: Partition, sends: Ints) -> Ints:
 
 
 def superseded(p: Partition, sends: Ints) -> Bools:
-    """Whether compaction may have removed what was sent: a later record has the same key, or it was
+    """True where compaction may have removed a sent record: a later one has the same key, or it was
     a tombstone, and old enough for the delete.retention.ms that is told."""
     if int(p.context.compacted[p.t]) != 1:
         return np.zeros(len(sends), bool)
@@ -48,7 +48,7 @@ def _replaced(p: Partition, sends: Ints) -> Bools:
 
 
 def followed(p: Partition, sends: Ints) -> Bools:
-    """Whether another record of the same key is known to lie above, whoever sent it.
+    """True where another record of the same key is known to lie above, whoever sent it.
 
     Where nobody tells the offset of any record of a key, one of them is taken for the highest.
     """
@@ -77,12 +77,12 @@ def followed(p: Partition, sends: Ints) -> Bools:
 
 
 def expired(p: Partition, sends: Ints) -> Bools:
-    """Which tombstones may be gone, for all that is known of delete.retention.ms."""
+    """Mask of the tombstones that may be gone, for all that is known of delete.retention.ms."""
     return p.has(Flag.TOMBSTONE)[sends] & _old(p, sends)
 
 
 def _old(p: Partition, sends: Ints) -> Bools:
-    """Which of these compaction may have removed if they were tombstones."""
+    """Mask of those that compaction may have removed if they were tombstones."""
     retention = int(p.context.delete_retention[p.t])
     return (retention == NONE) | (age_at_the_end(p, sends) >= retention)
 
@@ -92,7 +92,7 @@ def _retention_is_known(p: Partition) -> bool:
 
 
 def age_at_the_end(p: Partition, sends: Ints) -> Ints:
-    """How many ms lie at most between each append and the end of the final scan."""
+    """The most ms that lie between each append and the end of the final scan."""
     ends = p.where(Op.SCAN_END)
     ends = ends[p.ok[ends]]
     returned = int(p.ret[ends].max(initial=NONE))
@@ -133,7 +133,7 @@ def _vague(p: Partition, sends: Ints) -> Bools:
 
 
 def _may_be_copied(p: Partition, sends: Ints) -> Bools:
-    """Which tombstones may have lain above, too: who is not idempotent may store them twice."""
+    """Mask of the tombstones that may have lain above, too: their producer may store one twice."""
     return (p.context.idempotent[p.process[sends]] != 1) & _old(p, sends)
 
 
@@ -167,7 +167,7 @@ def _may_be_sent_above(p: Partition, sends: Ints) -> Bools:
 
 
 def _may_be_deleted(p: Partition, sends: Ints) -> Bools:
-    """Which of these may have been at the head of the log that was deleted.
+    """Mask of those that may have been at the head of the log that was deleted.
 
     If the topic is compacted only, none, unless somebody may have learnt that its log begins above.
     """
@@ -239,7 +239,7 @@ def last_removed(p: Partition) -> list[Found]:
 
 
 def _may_be_followed(p: Partition, last: Ints) -> Bools:
-    """Whether a send of the same key, of unknown fate, may have deleted the key."""
+    """True where a send of the same key, of unknown fate, may have deleted the key."""
     others = p.sends[(p.outcome[p.sends] != Outcome.FAIL) & (p.key[p.sends] != NONE)]
     unsure = (stored_offsets(p, others) == NONE) | (p.txn_state[others] == Txn.UNKNOWN)
     others = others[unsure & p.has(Flag.TOMBSTONE)[others]]
@@ -247,7 +247,7 @@ def _may_be_followed(p: Partition, last: Ints) -> Bools:
 
 
 def _copy_may_follow(p: Partition, last: Ints) -> Bools:
-    """Whether a copy of a tombstone of the same key may have deleted the key."""
+    """True where a copy of a tombstone of the same key may have deleted the key."""
     dead = p.sends[(p.outcome[p.sends] != Outcome.FAIL) & (p.key[p.sends] != NONE)]
     dead = dead[p.has(Flag.TOMBSTONE)[dead] & _may_be_copied(p, dead)]
     return np.isin(p.key[last], p.key[dead])
@@ -269,7 +269,7 @@ def _copy_may_follow(p: Partition, last: Ints) -> Bools:
     uses="compacted.key",
 )
 def moved_or_early(p: Partition) -> list[Found]:
-    """What survives keeps its offset, and nothing goes before its time.
+    """A record that survives keeps its offset, and none goes before its time.
 
     Only the lag of replaced records is judged here: that nothing else goes is L18 for the last
     record of a key. Kafka measures the lag by the record's timestamp, which an application may set;

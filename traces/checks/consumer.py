@@ -1,4 +1,4 @@
-"""What a consumer is promised inside one assignment: every visible record, once, in order."""
+"""Promises to a consumer inside one assignment: every visible record, once, in order."""
 
 from collections.abc import Callable
 
@@ -36,7 +36,7 @@ def _last_move(p: Partition) -> Ints:
 
 
 def _shaken(p: Partition, rows: Ints, last_move: Ints) -> Bools:
-    """Whether the partition changed hands while the call ran, so that it may hold reads of both."""
+    """True where the partition changed hands while the call ran: it may hold reads of both."""
     move = last_move[rows]
     untimed = (p.inv[move] == NONE) | (p.inv[rows] == NONE)
     inside = (move >= 0) & (untimed | (p.inv[move] >= p.inv[rows]))

@@ -1,4 +1,4 @@
-"""What a group's coordinator may have forgotten, and which commits may have reached it late."""
+"""Groups that a coordinator may have forgotten, and commits that may have reached it late."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def unless(one: Ints, other: Ints) -> Ints:
 
 
 def may_come_late(p: Rows, commits: Ints) -> Bools:
-    """Which of these commits may have been taken again after their answer, or at any time.
+    """Mask of the commits that may have been taken again after their answer, or at any time.
 
     A client that waits too long for an answer sends its request again, on another connection; what
     the first one still holds is read by the broker when it comes, and may be the older of two.

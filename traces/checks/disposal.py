@@ -1,4 +1,4 @@
-"""Where a share group (KIP-932) stands: what it has done with, and what it may be given at all."""
+"""The start of a share group (KIP-932): records below it are done with."""
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def _where(p: Partition, offsets: Ints) -> Ints:
     uses="outcome detail txn_state end_inv clock",
 )
 def start_back(p: Partition) -> list[Found]:
-    """What lies below a share group's start is done with; only an administrator moves it back.
+    """Records below a share group's start are done with; only an administrator moves it back.
 
     An answer to `committed` is where a share group starts. A share group that reads what is
     committed is given no record of a transaction that was aborted, or that nobody had asked to

@@ -173,7 +173,7 @@ def _late(p: Partition, sent: Ints) -> Found:
 
 
 def _overtaken(p: Partition, sent: Ints, late: int) -> tuple[int, ...] | None:
-    """Who were given the partition, one after the other, and what they sent the other way round."""
+    """Owners of the partition, one after the other, and their sends in the opposite order."""
     before = (p.ret[sent] < p.inv[late]) & (p.generation[sent] > p.generation[late])
     others = sent[before & (p.member[sent] != p.member[late]) & (p.clock[sent] == p.clock[late])]
     given = p.where(Op.ASSIGNED)

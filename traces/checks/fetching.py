@@ -1,4 +1,4 @@
-"""What a consumer fetches from whom (KIP-392), and when it may move its own position (KIP-320)."""
+"""Fetches from replicas (KIP-392), and positions that a consumer moves by itself (KIP-320)."""
 
 import numpy as np
 

@@ -132,7 +132,7 @@ def _overlaps(p: Partition, old: Ints, new: Ints) -> Found:
 
 
 def _silence(p: Partition, old: Ints, first: Ints) -> Ints:
-    """Whether the old owner may have been given up when the new one had its first read."""
+    """True if the old owner may have been given up when the new one had its first read."""
     process, group = p.process[old], p.group[old]
     commits = p.where(Op.COMMIT)
     commits = commits[p.ok[commits] & ~p.has(Flag.AUTO)[commits] & (p.inv[commits] != NONE)]

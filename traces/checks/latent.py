@@ -108,6 +108,6 @@ def _covering(p: Partition, commits: Ints, done: int) -> tuple[int, bool]:
 
 
 def _overlap(p: Partition, commits: Ints, done: int) -> Bools:
-    """Which commits had not returned when this call was made, so far as one clock tells."""
+    """Mask of the commits that had not returned when this call was made, by one clock."""
     timed = (p.ret[commits] != NONE) & (p.inv[done] != NONE) & (p.clock[commits] == p.clock[done])
     return timed & (p.ret[commits] >= p.inv[done])

@@ -1,4 +1,4 @@
-"""Whether a group is still the same: one without members may be deleted, or expire (KIP-211)."""
+"""Lives of groups: one without members may be deleted, or expire (KIP-211)."""
 
 from enum import Enum
 
@@ -17,7 +17,7 @@ LEAST_RETENTION_NS = 60_000_000_000  # offsets.retention.minutes is one at least
 
 
 class Apart(Enum):
-    """What may have become of a group between two calls."""
+    """A change that a group may have gone through between two calls."""
 
     MEMBERS = 1  # its generations may have begun again
     BEGUN = 2  # it may have begun to read the topic again, its generations as well
@@ -30,7 +30,7 @@ def _retention(p: Rows) -> int:
 
 
 def life(p: Rows, rows: Ints) -> Ints:
-    """How many times the group of each row had been without members, as far as it is known."""
+    """The number of times that the group of each row had been without members, if known."""
     lives, out = p.context.lives, np.zeros(len(rows), np.int64)
     if lives is None:
         return out
@@ -82,7 +82,7 @@ def forgot(p: Rows, one: Ints, two: Ints, groups: Ints) -> Bools:
 
 
 def _has_expired(p: Rows, group: int, since: int, until: int) -> bool:
-    """Whether the group was without members for as long as brokers keep offsets."""
+    """True if the group was without members for as long as brokers keep offsets."""
     retention = p.context.group_retention_ns
     if retention == UNSET:
         return False

@@ -47,7 +47,7 @@ def _with_another(p: Partition, rows: Ints) -> Ints:
 
 
 def _displaced(p: Partition, pairs: Ints) -> Ints:
-    """Whether the record that had to give way, the one the final scan lacks, could be lost.
+    """True if the record that had to give way, the one the final scan lacks, could be lost.
 
     Below where the final scan begins, and in a compacted topic, either may have been removed.
     """

@@ -1,4 +1,4 @@
-"""What a group asks about its committed offsets, against what it had committed."""
+"""Answers about a group's committed offsets, against its commits."""
 
 import numpy as np
 from attrs import frozen
@@ -34,7 +34,7 @@ class Writes:
     end: Ints
 
     def explain(self, value: Ints, until: Ints, since: Ints) -> Bools:
-        """Whether some write of each value began by `until`, and was not over before `since`."""
+        """True where some write of a value began by `until`, and was not over before `since`."""
         if not len(self.rows):
             return np.zeros(len(value), bool)
         order = order_by(self.value, self.start)
@@ -103,7 +103,7 @@ def _register(p: Partition, group: int) -> tuple[Ints, Writes]:
 
 
 def _writes(p: Partition, group: int) -> Writes:
-    """What may have set the group's offset: commits that did not fail, also with a transaction.
+    """Commits that may have set the group's offset, also with a transaction; none that failed.
 
     Administrators set offsets as well, and delete them, after which there is none.
 
@@ -187,7 +187,7 @@ def _deleted(p: Partition, group: int, asked: Ints) -> Ints:
 
 
 def _gone(p: Partition, last: Ints, asked: Ints) -> Bools:
-    """Which answers say that there is nothing any more, as there is nothing indeed."""
+    """Mask of the answers that nothing is committed any more, which is true."""
     nothing = p.offset[asked] == NONE
     nothing[nothing] = forgot(p, last[nothing], asked[nothing], p.group[asked[nothing]])
     return nothing
@@ -251,7 +251,7 @@ def _torn(p: Partition, group: int) -> list[Found]:
 
 
 def _undone(p: Partition, asked: Ints, sent: Ints, writes: Writes) -> tuple[Bools, Ints]:
-    """Which answers are what an aborted transaction sent and nobody else wrote; and its row.
+    """Mask of the answers that only an aborted transaction wrote; and its row.
 
     What was committed before the trace may be the same offset, unless another answer was given
     or another commit made before.
@@ -268,7 +268,7 @@ def _undone(p: Partition, asked: Ints, sent: Ints, writes: Writes) -> tuple[Bool
 
 
 def _answered_otherwise(p: Partition, asked: Ints) -> Bools:
-    """Which answers came after another one that said something else."""
+    """Mask of the answers that came after another one that said something else."""
     order = asked[order_by(p.ret[asked])]
     low = np.minimum.accumulate(p.offset[order]) if len(order) else order
     high = np.maximum.accumulate(p.offset[order]) if len(order) else order
@@ -281,7 +281,7 @@ def _answered_otherwise(p: Partition, asked: Ints) -> Bools:
 
 
 def _unstable(p: Partition, asked: Ints) -> Ints:
-    """What permits an answer without a transaction: a client's setting, not one of each call."""
+    """The clause that permits an answer without a transaction: a setting of the client."""
     process = p.process[asked]
     how = p.context.committed_only[process]
     unsure = np.where(how == UNSET, Clause.UNKNOWN, Clause.ISOLATION)

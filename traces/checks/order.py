@@ -93,7 +93,7 @@ def future_reads(p: Partition) -> list[Found]:
     uses="epoch node",
 )
 def high_watermark_back(p: Partition) -> list[Found]:
-    """What is below the high watermark is on all who may lead next, and stays.
+    """Records below the high watermark are on all who may lead next, and stay.
 
     Only one replica in one leader epoch is held against itself: a new leader knows at first only
     what its predecessor had told it, and followers learn of the high watermark later (KIP-392).
@@ -174,7 +174,7 @@ def wrong_offset_for_time(p: Partition) -> list[Found]:
 
 
 def _wrong(p: Partition, query: int, rows: Ints, offset: Ints) -> str:
-    """What contradicts the answer, if anything does: what was sent, or what was read there."""
+    """The record that contradicts the answer, if any: one that was sent or read there."""
     late_enough = p.timestamp[rows] >= p.timestamp[query]
     comparable = p.clock[rows] == p.clock[query]
     sure = late_enough & comparable & p.ok[rows] & p.kept[rows] & (offset >= p.log_start)

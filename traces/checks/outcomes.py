@@ -1,4 +1,4 @@
-"""What became of a transaction in the log, against what its producer was told."""
+"""The outcome of a transaction in the log, against the answer that its producer got."""
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def _by_readers(p: Partition) -> Found:
 
 
 def _possible(p: Partition) -> Bools:
-    """Which sends may have stored their record."""
+    """Mask of the sends that may have stored their record."""
     return p.outcome[p.sends] != Outcome.FAIL
 
 

@@ -112,7 +112,7 @@ class Partition(Rows):
         return int(self.offset[reads].min(initial=NEVER))
 
     def may_be_deleted(self, offsets: Ints) -> Bools:
-        """Which of these, for all that is known: what lies nobody knows where may lie lowest."""
+        """Mask of these, for all that is known: a record at an unknown offset may lie lowest."""
         lowest = self.retained_from
         return np.where(offsets == NONE, lowest > 0, offsets < lowest)
 
@@ -123,7 +123,7 @@ class Partition(Rows):
 
     @cached_property
     def records(self) -> int:
-        """How many numbers there are."""
+        """The count of numbers."""
         return int(self.record.max(initial=NONE)) + 1
 
     def about(self, rows: Ints) -> Bools:
@@ -133,11 +133,11 @@ class Partition(Rows):
         return there
 
     def among(self, rows: Ints, others: Ints) -> Bools:
-        """Which of these rows are about a record that one of the others is about."""
+        """Mask of the rows about a record that one of the others is about."""
         return self.about(others)[self.record[rows]]
 
     def same_offset(self, rows: Ints, others: Ints) -> Bools:
-        """Which of these rows show a record at the offset where one of the others shows it."""
+        """Mask of the rows that show a record at the offset where one of the others shows it."""
         both = np.concatenate([rows, others])
         offset, record = self.offset[both], self.record[both]
         order = order_by(offset, record)
@@ -184,13 +184,13 @@ class Partition(Rows):
 
     @property
     def senders_known(self) -> bool:
-        """Whether every attempt to send one of the records that were sent here is told."""
+        """True if every attempt to send one of the records that were sent here is told."""
         c = self.context
         return c.senders_known and int(c.senders[self.t]) > Senders.ANYBODY
 
     @property
     def strangers(self) -> bool:
-        """Whether somebody who was not recorded may have sent records to this topic."""
+        """True if somebody who was not recorded may have sent records to this topic."""
         return int(self.context.senders[self.t]) < Senders.ALL
 
     def unless_sent(self, rows: Ints) -> Ints:
@@ -203,7 +203,7 @@ class Partition(Rows):
 
     @cached_property
     def sole(self) -> Bools:
-        """Which sends (aligned with `sends`) alone can have put their record into the log."""
+        """Mask (aligned with `sends`) of those that alone can have put their record in the log."""
         s = self.sends
         if not self.senders_known:
             return np.zeros(len(s), bool)
@@ -257,7 +257,7 @@ class Partition(Rows):
         return self._last_clause(n)
 
     def _since_change(self, calls: Ints) -> Bools:
-        """Which of these calls began when the topic had got the settings that it has at the end."""
+        """Mask of the calls that began when the topic had the settings that it has at the end."""
         until, clock = self.context.loss_until[self.t], self.context.loss_clock[self.t]
         return (self.inv[calls] > until) & (self.clock[calls] == clock)
 
@@ -277,5 +277,5 @@ class Partition(Rows):
         return np.full(n, clause(code, np.int64(self.t)))
 
     def committed_only(self, rows: Ints) -> Bools:
-        """Which of these reads asked for committed records only."""
+        """Mask of the reads that asked for committed records only."""
         return self.isolation[rows] == Isolation.READ_COMMITTED

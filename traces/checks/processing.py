@@ -1,4 +1,4 @@
-"""What a group promises to its application: nothing is left out, or nothing is given twice."""
+"""Promises of a group to its application: nothing is left out, or nothing is given twice."""
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def _skipped(p: Partition, group: int, commits: Ints) -> Found:
 
 
 def _owed(p: Partition, group: int, commits: Ints, delivered: Ints, missed: Ints) -> Bools:
-    """Which of these records lie between where the group began and what it committed, in one stay.
+    """Mask of the records between a group's start and its commit, in one stay.
 
     A group that was made again begins where its reset policy says, and one that an administrator
     has set begins there: what lies between is owed to nobody. From the start of the log on all is.
@@ -111,7 +111,7 @@ def _owed(p: Partition, group: int, commits: Ints, delivered: Ints, missed: Ints
 
 
 def _stayed(p: Partition, rows: Ints) -> Bools:
-    """Which of these reads show a record that, for all that is known, no other one replaced."""
+    """Mask of the reads of records that, for all that is known, no other one replaced."""
     return ~np.isin(p.offset[rows], _replaced(p)) | p.same_offset(rows, p.final)
 
 
@@ -124,7 +124,7 @@ def _replaced(p: Partition) -> Ints:
 
 
 def _partitions(p: Partition, rows: Ints) -> int:
-    """How many records these rows are about, each counted at every offset that it has."""
+    """The number of records in these rows, each counted at every offset that it has."""
     records = int(np.count_nonzero(p.about(rows)))
     rows = rows[differing(p.record[rows], p.offset[rows])]
     more = rows[np.lexsort((p.offset[rows], p.id[rows]))]
@@ -141,7 +141,7 @@ def _handled(p: Partition) -> tuple[Ints, Ints]:
 
 
 def _began(p: Partition, group: int) -> tuple[int, int]:
-    """Where the group may have begun, and from where on it surely had: by its first question.
+    """The offset at which the group may have begun, and one by which it surely had.
 
     Where nothing was committed when it asked first, its reset policy says where it begins; whoever
     does not know that knows at least that what it was answered later had been committed.
@@ -161,7 +161,7 @@ def _began(p: Partition, group: int) -> tuple[int, int]:
 
 
 def _skip_clause(p: Partition, group: int, was_given: Bools) -> Ints:
-    """Whether the group had promised to process before it commits.
+    """The clause of a group by its promise to process before it commits.
 
     One that commits first may lose what it was given; what it was never given, only one that
     commits automatically may: its client commits what it handed out, before anybody wrote it down.
@@ -237,7 +237,7 @@ def _again_clause(p: Partition, found: Ints, twice: Bools) -> Ints:
 
 
 def _put_back(p: Partition, polls: Ints) -> Bools:
-    """Whether each poll's process began at the offset of a commit that may have come late.
+    """True where a poll's process began at the offset of a commit that may have come late.
 
     That is where its group was put back, and no promise of the one who committed first is broken.
     """

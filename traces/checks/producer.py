@@ -1,4 +1,4 @@
-"""What a producer is promised: its order, and that nobody writes in its name after it is fenced."""
+"""Promises to a producer: its order, and no writes in its name after it is fenced."""
 
 import numpy as np
 

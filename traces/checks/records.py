@@ -55,7 +55,7 @@ def payloads_changed(p: Partition) -> list[Found]:
 
 
 def _among(p: Partition, rows: Ints, said: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Which rows have the id and the hash of one of those others."""
+    """Mask of the rows that have the id and the hash of one of those others."""
     both = np.concatenate([rows, said])
     order = np.lexsort((p.hash[both], p.id[both]))
     group = np.empty(len(both), np.int64)

@@ -17,7 +17,7 @@ MATTER = ("id", "hash", "epoch", "pid", "pepoch", "sequence", "timestamp", "key"
 
 @frozen
 class ReplicaLog:
-    """What the dump of one replica holds of the partition, by offset, and where it counts.
+    """The records in the dump of one replica, by offset, and the range in which it counts.
 
     Below `start` records may have been deleted, from `end` on they are not known to be committed.
     """
@@ -28,7 +28,7 @@ class ReplicaLog:
     last: int  # the row that tells where the log ends
 
     def covers(self, offsets: Ints) -> Bools:
-        """Which of these offsets the replica answers for."""
+        """Mask of the offsets that the replica answers for."""
         return (offsets >= self.start) & (offsets < self.end)
 
 
@@ -89,7 +89,7 @@ def _reports(p: Partition) -> tuple[Ints, Ints]:
     uses="node hash epoch pid pepoch sequence timestamp key detail",
 )
 def replicas_differ(p: Partition) -> list[Found]:
-    """What two replicas both know to be committed is the same record, byte for byte.
+    """Records that two replicas both know to be committed are the same, byte for byte.
 
     Above the lower of the two high watermarks they may differ: a follower that comes back cuts
     that off. A log start is as far as deletion has come on that broker, and each is free in when.
@@ -121,7 +121,7 @@ def replicas_differ(p: Partition) -> list[Found]:
 
 
 def _own(p: Partition, mine: list[ReplicaLog], rows: Ints) -> Bools:
-    """Which rows are of a log that answers for them."""
+    """Mask of the rows of a log that answers for them."""
     own = [log.rows[log.covers(p.offset[log.rows])] for log in mine]
     return np.isin(rows, np.concatenate(own))
 
@@ -139,7 +139,7 @@ def _differ(p: Partition, one: Ints, two: Ints) -> Bools:
 
 
 def _replaced(p: Partition, log: ReplicaLog, lacking: Ints) -> Bools:
-    """Which of the records that a log lacks its compaction may have removed."""
+    """Mask of the missing records that the log's compaction may have removed."""
     if int(p.context.compacted[p.t]) != 1:
         return np.zeros(len(lacking), bool)
     every = p.where(Op.DUMP)  # a tombstone that has gone everywhere took the older ones along
@@ -155,7 +155,7 @@ def _replaced(p: Partition, log: ReplicaLog, lacking: Ints) -> Bools:
 
 
 def aborted(p: Partition, rows: Ints) -> Bools:
-    """Which dumped records belong to a transaction that a marker behind them aborts."""
+    """Mask of the dumped records whose transaction a marker behind them aborts."""
     markers = p.where(Op.MARKER)
     both = np.concatenate([rows, markers])
     order = np.lexsort((p.offset[both], p.pid[both]))

@@ -34,13 +34,13 @@ def begun_below(p: Partition, first: Ints) -> Found:
 
 
 def _forgotten(p: Partition, pairs: Ints) -> Bools:
-    """Whose commit was deleted or has expired, so that the reset policy said where to begin."""
+    """Mask of the pairs whose commit was deleted or has expired: the reset policy decided."""
     base, read = pairs[:, 0], pairs[:, 1]
     return forgot(p, base, read, p.group[read]) & ~_were_reported(p, read)
 
 
 def _commits(p: Partition) -> Ints:
-    """What may have set the offset of a group, by itself or with a transaction."""
+    """Commits that may have set the offset of a group, by themselves or with a transaction."""
     rows = p.where(Op.COMMIT, Op.TXN_OFFSETS)
     rows = rows[(p.outcome[rows] != Outcome.FAIL) & (p.group[rows] != NONE)]
     return rows[(p.offset[rows] != NONE) & ~np.isin(p.group[rows], share_groups(p))]
@@ -81,7 +81,7 @@ def _surely(p: Partition, commits: Ints, since: int) -> Ints:
 
 
 def _clauses(p: Partition, pairs: Ints, commits: Ints) -> Ints:
-    """What permits it: a log that was cut, or a coordinator that forgot.
+    """The clauses that permit it: a log that was cut, or a coordinator that forgot.
 
     Undecided it is where the group may have been made again or lost its offsets, where others set
     them, or where an older commit came late. Then nothing may have been cut, whatever permits it.
@@ -97,7 +97,7 @@ def _clauses(p: Partition, pairs: Ints, commits: Ints) -> Ints:
 
 
 def _unsure(p: Partition, last: int, read: int, commits: Ints) -> bool:
-    """Whether the group may have lost its offsets, or have got others, for all that is told.
+    """True if the group may have lost its offsets, or have got others, for all that is told.
 
     A group that nobody is in can be deleted, or its offsets expire: its next member begins by its
     reset policy, and not every client tells a reset. Who committed and is still there kept it.
@@ -115,7 +115,7 @@ def _unsure(p: Partition, last: int, read: int, commits: Ints) -> bool:
 
 
 def _was_reported(p: Partition, read: int) -> bool:
-    """Whether the coordinator told the member of the read what the group had committed."""
+    """True if the coordinator told the member of the read the group's committed offset."""
     return _own(p, p.called(Op.COMMITTED) & p.ok, read) > _own(p, p.called(Op.ASSIGNED), read)
 
 
@@ -124,6 +124,6 @@ def _were_reported(p: Partition, reads: Ints) -> Bools:
 
 
 def _there(p: Partition, commit: int, when: int) -> bool:
-    """Whether who made a commit was still called for by somebody at this time."""
+    """True if the process of a commit made a call at this time or later."""
     rows = np.flatnonzero(p.process == p.process[commit])
     return bool((p.inv[rows] >= when).any())

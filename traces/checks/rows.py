@@ -47,7 +47,7 @@ class Rows:
 
     @cached_property
     def txn_state(self) -> Ints:
-        """What became of the transaction of each row.
+        """The state of the transaction of each row.
 
         Where somebody else ends transactions, a partition at a time, a commit that was answered,
         or that was seen elsewhere, does not decide.
@@ -76,14 +76,14 @@ class Rows:
         return self._rows_of[ops]
 
     def called(self, *ops: Op) -> Bools:
-        """Which rows are of these calls."""
+        """Mask of the rows of these calls."""
         wanted = np.zeros(len(self), bool)
         for op in self._there.intersection(ops):
             wanted |= self.op == op
         return wanted
 
     def has(self, flag: int) -> Bools:
-        """Which rows carry the flag."""
+        """Mask of the rows that carry the flag."""
         return (self.flags & flag) != 0
 
     @cached_property
@@ -103,7 +103,7 @@ class Rows:
 
 
 def once(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """What several checks ask of the same rows is worked out once."""
+    """A function whose answer is kept: several checks ask it of the same rows."""
     name = f"{function.__module__}.{function.__qualname__}"
 
     @wraps(function)

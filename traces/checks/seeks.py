@@ -1,4 +1,4 @@
-"""What an application left out by its own choice: a seek, or an assignment, ahead of what it did.
+"""Records that an application left out by its own seek or assignment, ahead of its position.
 
 That is how applications get past a record that they cannot process: what lies between is not owed
 to them. A seek back, to try again, leaves nothing out.
@@ -16,7 +16,7 @@ _MOVES = (*_SOUGHT, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.RESET)
 
 
 def left_out(p: Partition, group: int, offsets: Ints, *, processes: bool) -> Bools:
-    """Which of these offsets a member of the group went past by a seek.
+    """Mask of the offsets that a member of the group went past by a seek.
 
     `processes` says that members tell what they processed, and not only what they were given.
     """

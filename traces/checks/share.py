@@ -75,7 +75,7 @@ def deliveries(p: Partition) -> Deliveries:
 
 
 def moved_back(p: Partition, rows: Ints, since: Ints, until: Ints) -> Bools:
-    """Whether an administrator may have set a group's start offset to a record, or below it.
+    """True where an administrator may have set a group's start offset to a record, or below it.
 
     A commit that nobody answered may have been done at any time after its call.
     """
@@ -145,7 +145,7 @@ def _successive(p: Partition, rows: Ints) -> tuple[Ints, Ints]:
     uses=_COLUMNS,
 )
 def given_after_final(p: Partition) -> list[Found]:
-    """What was accepted or rejected, and answered so, is given to nobody of the group again."""
+    """A record that was accepted or rejected, and answered so, is given to no member again."""
     d = deliveries(p)
     final = final_acks(p, Outcome.OK)
     rows = np.r_[final, d.rows]

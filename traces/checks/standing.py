@@ -64,7 +64,7 @@ def _last_polls(p: Partition, marks: Ints, process: int) -> Ints:
 
 
 def _is_below(p: Partition, last: Ints, base: int) -> bool:
-    """Whether all of the last three polls were told of more than the position, and it is there."""
+    """True if each of the last three polls was told of more than the position, and it is there."""
     start = int(p.offset[base]) + int(p.op[base] == Op.POLL)
     last = last[-FEWEST:]
     end = min(int(p.offset[last].min()), _stable(p, last))
@@ -86,7 +86,7 @@ def _stable(p: Partition, last: Ints) -> int:
 
 
 def _followed(p: Partition, last: Ints, start: int) -> bool:
-    """Whether somebody else of its group has read on."""
+    """True if another member of the group has read on."""
     mine = p.process == p.process[last[0]]
     groups = np.unique(p.group[mine & (p.group != NONE)])
     others = p.given[(p.offset[p.given] >= start) & ~mine[p.given]]

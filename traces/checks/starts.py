@@ -1,4 +1,4 @@
-"""What was deleted from the head of a log stays deleted: log starts only grow."""
+"""Log starts only grow: a deleted head of a log stays deleted."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ POSITIONED = (Op.ASSIGN, Op.ASSIGNED, Op.SEEK, Op.RESET)
 
 
 def reported(p: Partition, *ops: Op) -> Ints:
-    """What brokers answered to clients about this partition."""
+    """Answers of brokers to clients about this partition."""
     rows = p.where(*ops)
     return rows[p.ok[rows] & (p.offset[rows] != NONE)]
 
@@ -35,12 +35,12 @@ def lower(p: Partition, rows: Ints) -> Ints:
 
 
 def _asks_leaders(p: Partition, rows: Ints) -> Bools:
-    """Whether the clients of these rows read from leaders only: they have no rack (KIP-392)."""
+    """True for rows of clients that read from leaders only: they have no rack (KIP-392)."""
     return p.context.racked[p.process[rows]] == 0
 
 
 def of_one_replica(p: Partition, pairs: Ints) -> Ints:
-    """Whether it is sure for each pair that one replica told both: if not, nobody knows.
+    """True for pairs that one replica surely told: of others nobody knows.
 
     It is sure where the calls tell the broker that answered, and for a client without a rack: such
     a client asks leaders only (KIP-392), of which there is one in an epoch.
@@ -177,7 +177,7 @@ def deleted_but_there(p: Partition) -> list[Found]:
 
 
 def _when_healed(p: Partition, rows: Ints) -> Bools:
-    """Which rows are of the final scan, or questions that were asked since it began."""
+    """Mask of the rows of the final scan, and of questions that were asked since it began."""
     scans = p.where(Op.SCAN, Op.SCAN_END)
     scans = scans[p.ok[scans] & p.has(Flag.FINAL)[scans] & (p.inv[scans] != NONE)]
     began = p.inv[scans].min(initial=np.iinfo(np.int64).max)

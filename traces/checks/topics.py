@@ -1,4 +1,4 @@
-"""What a topic is: an id rather than a name, and for each key one partition."""
+"""Topics: an id rather than a name, and one partition for each key."""
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def wrong_partitions(p: Partition) -> list[Found]:
 
 
 def _right_for_fewer(p: Partition, sends: Ints, partitions: int) -> Bools:
-    """Which of these are where they belong by a smaller number that the producer may have known."""
+    """Mask of those in the right place for a smaller number that the producer may have known."""
     out, sizes = np.zeros(len(sends), bool), p.context.sizes
     if sizes is None:
         return out

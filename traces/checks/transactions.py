@@ -142,7 +142,7 @@ def aborted_read(p: Partition) -> list[Found]:
     uses="isolation",
 )
 def own_reads(p: Partition) -> list[Found]:
-    """What a transaction sent is not committed while it runs, so it cannot poll it.
+    """A transaction cannot poll its own records: they are not committed while it runs.
 
     Of several reads of a record the one is shown that is least allowed.
     """

@@ -1,4 +1,4 @@
-"""Which offsets hold a record that a read_committed reader is given, for all that is known."""
+"""Offsets that hold a record for a read_committed reader, for all that is known."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def visible_before(p: Partition) -> Ints:
 
 
 def answered_before(p: Partition, calls: Ints) -> Bools:
-    """Which of these calls were surely answered before the final scan began."""
+    """Mask of the calls that were surely answered before the final scan began."""
     ends = p.where(Op.SCAN_END)
     ends = ends[p.ok[ends] & p.has(Flag.FINAL)[ends]]
     began = p.inv[ends].min(initial=NEVER) if len(ends) else NONE
@@ -48,12 +48,12 @@ def answered_before(p: Partition, calls: Ints) -> Bools:
 
 @once
 def _open(p: Partition) -> bool:
-    """Whether anything counts of which it is not sure that a reader was to be given it."""
+    """True if anything counts of which it is not sure that a reader was to be given it."""
     return p.kept_from < p.log_start or _may_be_aborted(p)
 
 
 def _may_be_aborted(p: Partition) -> bool:
-    """Whether something counts that nobody sent, of whose readers none tells that it asked for
+    """True if something counts that nobody sent, of whose readers none tells that it asked for
     committed records, and one does not tell that it did not: it may have been aborted."""
     how = p.isolation[p.reads]
     silent = p.reads[(how != Isolation.READ_COMMITTED) & (how != Isolation.READ_UNCOMMITTED)]
@@ -121,7 +121,7 @@ def _read_as_committed(p: Partition, surely: bool) -> Ints:
 
 
 def _stays_known(p: Partition, source: Ints) -> bool:
-    """Whether what these rows show is there, whoever sent to the topic and was not recorded."""
+    """True if the records of these rows are there, whoever else sent to the topic."""
     return int(p.context.compacted[p.t]) == 0 or source is p.final
 
 
@@ -138,7 +138,7 @@ def _stored(p: Partition) -> Ints:
 
 
 def _emptied(p: Partition) -> bool:
-    """Whether the final scan found nothing."""
+    """True if the final scan found nothing."""
     ends = p.where(Op.SCAN_END)
     return p.context.complete and bool((p.ok[ends] & p.has(Flag.FINAL)[ends]).any())
 
@@ -146,7 +146,7 @@ def _emptied(p: Partition) -> bool:
 def visible_between(
     p: Partition, low: Ints, high: Ints, calls: Ints, *, surely: bool = False
 ) -> Ints:
-    """How many records visible to these calls lie at offsets from `low` up to, not at, `high`."""
+    """The number of records visible to these calls at offsets from `low` up to, not at, `high`."""
     late, early = (
         np.searchsorted(offsets, high) - np.searchsorted(offsets, low)
         for offsets in _both(p, surely)
@@ -160,7 +160,7 @@ def visible_between(
 
 
 def _both(p: Partition, surely: bool) -> tuple[Ints, Ints]:
-    """What is visible, and what was before the final scan began."""
+    """Visible offsets, and those that were visible before the final scan began."""
     if surely and _open(p):
         return _surely(p), surely_visible_before(p)
     return visible(p), visible_before(p)
@@ -180,7 +180,7 @@ def visible_at(p: Partition, offsets: Ints, calls: Ints, *, surely: bool = False
 
 
 def passed_over(p: Partition, one: Ints, two: Ints, calls: Ints) -> Bools:
-    """Whether a record that is visible to each of these calls lies strictly between two offsets."""
+    """True if a record visible to each of these calls lies strictly between two offsets."""
     gap = two > one + 1
     gap[gap] = visible_between(p, one[gap] + 1, two[gap], calls[gap]) > 0
     return gap

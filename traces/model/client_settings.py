@@ -58,7 +58,7 @@ def _racked(rack: str | None) -> bool | None:
 
 
 def _group_settings(meta: Meta, group: str) -> tuple[int, bool | None, bool | None]:
-    """How a group commits, where it starts, and whether its protocol is the classic one.
+    """The commit order of a group, its reset policy, and true if its protocol is the classic one.
 
     What its configured members do not agree on is not known.
     """

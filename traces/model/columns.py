@@ -28,7 +28,7 @@ def calls(columns: Columns, *ops: Op) -> Bools:
 
 
 def lookup(keys: Ints, wanted: Ints) -> Ints:
-    """Where each wanted value stands in sorted, distinct `keys`, -1 where it does not."""
+    """The place of each wanted value in sorted, distinct `keys`, -1 for a value that is missing."""
     if not len(keys):
         return np.full(len(wanted), -1)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -59,7 +59,7 @@ def distinct(values: Ints) -> Ints:
 
 
 def differing(groups: Ints, values: Ints) -> Bools:
-    """Which rows are in a group whose rows do not all have the same value."""
+    """Mask of the rows in a group whose rows do not all have the same value."""
     group = numbered(groups)
     some = np.zeros(int(group.max(initial=NONE)) + 1, np.int64)
     some[group] = values
@@ -72,7 +72,7 @@ def differing(groups: Ints, values: Ints) -> Bools:
 
 
 def repeated(*keys: Ints) -> Bools:
-    """Which rows share all these values with another row."""
+    """Mask of the rows that share all these values with another row."""
     group = numbered(keys[0])
     for key in keys[1:]:
         number = numbered(key)
@@ -81,7 +81,7 @@ def repeated(*keys: Ints) -> Bools:
 
 
 def firsts(*sorted_columns: NDArray[np.integer[Any]]) -> Bools:
-    """Where a new group starts in rows sorted by these columns."""
+    """Mask of the first rows of groups, in rows sorted by these columns."""
     if not len(sorted_columns[0]):
         return np.empty(0, bool)
     changes = np.zeros(len(sorted_columns[0]), bool)

@@ -78,7 +78,7 @@ def context(
 
 
 def history_context(*, subscribed: bool, compacted: bool) -> Context:
-    """What every Jepsen history assumes: acks=all, clean elections, and no excuse for anything.
+    """Assumptions of every Jepsen history: acks=all, clean elections, no excuse for anything.
 
     A class counts whatever the settings of the clients are, so they are those that excuse nothing.
     When consumers get their partitions by subscription, their positions are not known.

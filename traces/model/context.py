@@ -32,7 +32,7 @@ UNSET = -1  # a setting that meta.json does not hold
 
 
 class Clause(IntEnum):
-    """Which line of the configuration permits what was found; NOT means that none does."""
+    """The line of the configuration that permits a finding; NOT means that none does."""
 
     NOT = 0
     UNKNOWN = 1
@@ -72,7 +72,7 @@ class Order(IntEnum):
 
 
 class Senders(IntEnum):
-    """Who may have sent to a topic besides the processes that were recorded."""
+    """Senders to a topic besides the processes that were recorded."""
 
     ANYBODY = 0  # others, who may have sent a record that was recorded, too
     STRANGERS = 1  # others, who sent records of their own
@@ -118,7 +118,7 @@ def same(value: int) -> Setting:
 
 @frozen
 class Context:
-    """What the kernels know of a run besides its rows; small, and sent to every worker."""
+    """Facts about a run that the kernels need besides its rows; small, and sent to every worker."""
 
     jepsen: bool
     complete: bool

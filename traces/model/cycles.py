@@ -23,7 +23,7 @@ Graph = dict[Node, list[Node]]
 
 @define
 class Reads:
-    """Who read from whom."""
+    """Reads of one transaction from another."""
 
     graph: Graph = field(factory=dict[Node, list[Node]])
     events: dict[tuple[Node, Node], list[EdgeEvent]] = field(

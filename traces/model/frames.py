@@ -24,7 +24,7 @@ Field = tuple[str, int]  # a column, and its bits
 
 @frozen
 class Layout:
-    """Which columns travel together, the lowest bits first, and which alone."""
+    """Columns that travel together, the lowest bits first, and those that travel alone."""
 
     alone: tuple[str, ...]
     together: tuple[tuple[Field, ...], ...]
@@ -76,7 +76,7 @@ def _long(fields: Iterable[Field]) -> SparkColumn:
 
 
 def _dtype(fields: Iterable[Field]) -> Any:
-    """How the columns lie in a long."""
+    """The layout of columns in a long."""
     names, bits = zip(*fields, strict=True)
     offsets = [sum(bits[:n]) // 8 for n in range(len(bits))]
     formats = [f"<i{width // 8}" for width in bits]

@@ -1,4 +1,4 @@
-"""What a run does not tell, where: in which partitions, of which groups and producers.
+"""Missing fields of a run by place: by partition, group and producer.
 
 A need is asked of the rows that decide. What one partition lacks says nothing of the others.
 """
@@ -49,7 +49,7 @@ class Lacking:
         return cls(everywhere, {scope: _by_key(needs) for scope, needs in locations.items()})
 
     def at(self, scope: str, key: Key) -> Needs:
-        """What is missing of this key, and not of all."""
+        """Fields that are missing of this key, and not of all."""
         return self.within.get(scope, {}).get(key, NOTHING)
 
     def as_json(self) -> Any:
@@ -59,7 +59,7 @@ class Lacking:
 
     @classmethod
     def from_json(cls, json: Any) -> "Lacking":
-        """What `as_json` wrote."""
+        """An object read from the answer of `as_json`."""
         everywhere, within = json
         return cls(
             {scope: frozenset(needs) for scope, needs in everywhere.items()},

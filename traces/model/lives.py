@@ -56,7 +56,7 @@ class GroupLives:
         return self._idle.get((group, topic, offsets), nobody)
 
     def has_members(self, group: int) -> bool:
-        """Whether anybody tells of members of a group."""
+        """True if anybody tells of members of a group."""
         begin, _ = self.periods(group, offsets=True)
         return len(begin) > 1
 

@@ -86,7 +86,7 @@ class ShareGroup:
 
 @frozen
 class Group:
-    """What is known of a consumer group beyond its recorded members."""
+    """Facts about a consumer group beyond its recorded members."""
 
     # `some` where others than recorded processes commit for it: a tool, a member by itself.
     committers: str | None = None
@@ -94,7 +94,7 @@ class Group:
 
 @frozen
 class Fault:
-    """What was done to the cluster or its clients on purpose, and when, if that is told."""
+    """A fault that was put into the cluster or its clients, and its time, if that is told."""
 
     what: str
     at_ns: int | None = None
@@ -128,7 +128,7 @@ class Meta:
         return self.producers.get(process) or self.producers.get(stem(process)) or Producer()
 
     def committers_of(self, group: str) -> str | None:
-        """Whether `all` who commit for a group were recorded, or `some`, as far as told."""
+        """`all` if everybody who commits for a group was recorded, or `some`, as far as told."""
         return self.groups.get(group, Group()).committers or self.committers
 
     def consumer(self, process: str) -> Consumer:
@@ -279,7 +279,7 @@ def _names(whole: "_Object") -> tuple[str, ...] | None:
 
 
 def _misspelt(name: str, value: str | int) -> str:
-    """What was expected of a setting, if it cannot have this value."""
+    """The expected values of a setting, if it cannot have this one."""
     if type(value) is int and value < (least := _AT_LEAST.get(name, 0)):
         return f"expected at least {least}"
     if type(value) is int and value > (most := _AT_MOST.get(name, value)):

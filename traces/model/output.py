@@ -134,7 +134,7 @@ def write_result(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """What a command found or did, for programs."""
+    """The result of a command, for programs."""
     write_result(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 

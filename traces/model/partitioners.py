@@ -1,4 +1,4 @@
-"""Which partition belongs to a key: the hash functions of producers, by the partitioner's name.
+"""The partition of a key: the hash functions of producers, by the partitioner's name.
 
 A record without a key is left out: a trace does not tell it from one whose key is unknown, and
 only librdkafka's `consistent`, `murmur2` and `fnv1a` hash it, as an empty one. An empty key is

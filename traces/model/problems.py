@@ -1,4 +1,4 @@
-"""What can be wrong with an input, said so that its owner can mend it."""
+"""Mistakes in an input, said so that its owner can mend them."""
 
 from typing import Any
 

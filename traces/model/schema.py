@@ -15,7 +15,7 @@ NONE: Final = -1
 
 
 class Op(IntEnum):
-    """What a client called, plus marks that a call leaves behind."""
+    """The calls of clients, plus marks that a call leaves behind."""
 
     SEND = 0
     POLL = 1
@@ -97,7 +97,7 @@ DURING: Final = (
 
 
 class Detail:
-    """What the `detail` of a row means, by its op.
+    """Meanings of the `detail` of a row, by its op.
 
     For ACQUIRE it is the delivery count, for SEND the 32 bits of its producer's hash of the key.
     """
@@ -116,7 +116,7 @@ class Outcome(IntEnum):
 
 
 class Txn(IntEnum):
-    """What became of the transaction that a row belongs to, as far as its own client knows."""
+    """The state of the transaction that a row belongs to, as far as its own client knows."""
 
     NOT = 0  # not transactional
     COMMITTED = 1
@@ -126,7 +126,7 @@ class Txn(IntEnum):
 
 
 class Isolation(IntEnum):
-    """Which records of transactions a reader asked for."""
+    """The isolation that a reader asked for."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -195,7 +195,7 @@ NEVER_NONE: Final = ("run", "process", "seq", "op", "outcome", "flags")  # told 
 
 
 def wrong_columns(schema: Any) -> Iterator[tuple[str, str]]:
-    """What keeps a table with this Arrow schema from being operations, column by column."""
+    """Mistakes in the Arrow schema of a table of operations, column by column."""
     held = dict(zip(schema.names, schema.types, strict=True))
     lower = {name.lower(): name for name in held}
     for name, kind in COLUMNS.items():

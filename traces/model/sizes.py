@@ -1,4 +1,4 @@
-"""How many partitions of a topic a producer knew of when it chose one.
+"""The number of partitions that a producer knew of when it chose one.
 
 Partitions can be added, and a producer learns of it when it asks for metadata again. So the number
 at the end says what it may have known at most; what it had used itself, or told, says the least.
@@ -17,7 +17,7 @@ MANY = 1 << 40  # more than any topic has
 
 @frozen(eq=False, slots=False)
 class Sizes:
-    """What producers knew, line by line: process, topic, place in its program, number, told.
+    """The knowledge of producers, a line each: process, topic, place in its program, number, told.
 
     A number that was `told` (1) was known there; one that was not (0) is the least. Each line of
     `added` is a topic to which partitions were added, the clock, when that was asked for, and how

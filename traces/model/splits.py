@@ -138,7 +138,7 @@ def _pieces(
 
 
 def _holds(file: Any, group: int, ops: Collection[int]) -> bool:
-    """Whether any of these calls is in a row group; its other columns need not be read if not."""
+    """True if any of these calls is in a row group; otherwise its other columns are not read."""
     called = file.read_row_group(group, columns=["op"], use_threads=False)["op"]
     return not set(called.unique().to_pylist()).isdisjoint(ops)
 

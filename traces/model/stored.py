@@ -29,7 +29,7 @@ def stored(paths: Iterable[str]) -> Lazy:
 
 @frozen
 class _File:
-    """What the end of a file says of its row groups; the file itself is not kept open."""
+    """The row groups of a file, by its end; the file itself is not kept open."""
 
     uri: str
     metadata: Any
@@ -70,7 +70,7 @@ class _Groups:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.starts[-1])
 
     def column(self, name: str) -> Ints:

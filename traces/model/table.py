@@ -62,7 +62,7 @@ def constant(value: int, size: int) -> Ints:
 
 
 def is_constant(column: Column) -> bool:
-    """Whether the column was made by `constant`."""
+    """True if the column was made by `constant`."""
     return column.strides == (0,)
 
 
@@ -104,7 +104,7 @@ def _joined(columns: list[Column]) -> Column:
 
 
 class Keying(Protocol):
-    """What says which rows belong together, such as a scope."""
+    """The columns that group rows, such as a scope."""
 
     @property
     def key(self) -> Callable[[Columns], tuple[Column, Column]]:
@@ -134,7 +134,7 @@ def by_bucket(
 
 
 def spans(*sorted_columns: Column) -> Iterator[tuple[int, int]]:
-    """Where each group of rows sorted by these columns begins and ends."""
+    """The beginning and the end of each group, in rows sorted by these columns."""
     starts = np.flatnonzero(firsts(*sorted_columns)).tolist()
     return zip(starts, [*starts[1:], len(sorted_columns[0])][: len(starts)], strict=True)
 

@@ -91,7 +91,7 @@ def _loss_changed(topic: Topic | None, names: Names) -> tuple[int | None, int | 
 
 
 def _last_may_lose(topic: Topic) -> bool:
-    """Whether the last replica in sync may come back without what it had not flushed, and lead."""
+    """True if the last replica in sync may come back without its unflushed records, and lead."""
     return bool(topic.flush_loses) and not topic.eligible_leader_replicas
 
 

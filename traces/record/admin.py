@@ -28,7 +28,7 @@ REFUSED = frozenset(
 
 
 class RecordedAdmin(Recorded):
-    """What administrators of both libraries share."""
+    """The common part of the administrators of both libraries."""
 
     def name_of(self, error: Any) -> str:
         """Kafka's name of an error."""
@@ -150,7 +150,7 @@ class ConfluentAdmin(RecordedAdmin):
 
 
 def _of_topic(resource: Any) -> bool:
-    """Whether settings are those of a topic."""
+    """True if settings are those of a topic."""
     kind = getattr(resource, "restype", None) or getattr(resource, "resource_type", None)
     return getattr(kind, "name", "") == "TOPIC"
 
@@ -248,7 +248,7 @@ def _set_to(configs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tells_of_errors(answer: Any) -> bool:
-    """Whether some code or exception in an answer is not the one for success."""
+    """True if some code or exception in an answer is not the one for success."""
     if isinstance(answer, Mapping):
         return any(map(_tells_of_errors, cast("Mapping[Any, Any]", answer).values()))
     if isinstance(answer, (list, tuple)):

@@ -1,4 +1,4 @@
-"""How the ids of topics are asked for beside a client of aiokafka, whose metadata has none.
+"""Ids of topics for clients of aiokafka, whose metadata has none.
 
 confluent-kafka asks, where it is installed and the cluster wants neither TLS nor a login.
 """

@@ -1,4 +1,4 @@
-"""Which settings topics had before those at the end, by what recorded administrators did.
+"""Settings that topics had before those at the end, by the calls of recorded administrators.
 
 A cluster tells the settings that a topic has when it is asked. What changed and changed back in
 between is known only where an administrator's client was recorded.
@@ -29,7 +29,7 @@ class Change:
 
 
 def changes(run: Path) -> Iterator[Change]:
-    """What recorded administrators set or were told, by the process files of a run."""
+    """Settings that recorded administrators set or were told, by the process files of a run."""
     for file in process_files(run):
         for line in lines_of(file, f'"{FIELD}"'.encode()):
             if line["outcome"] == "fail":

@@ -1,4 +1,4 @@
-"""What the cluster tells about its topics, in the words of meta.json."""
+"""Facts that a cluster tells about its topics, in the words of meta.json."""
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -25,7 +25,7 @@ class ClusterError(Exception):
 
 @frozen
 class Cluster:
-    """What a cluster tells: topics' settings, its own topics', partitions without a leader, and
+    """Facts about a cluster: topics' settings, its own topics', partitions without a leader, and
     which topics stand behind the names."""
 
     topics: dict[str, dict[str, Any]]

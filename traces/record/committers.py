@@ -1,4 +1,4 @@
-"""Who else commits for a group: `__consumer_offsets` holds every commit, whoever made it.
+"""Commits of others for a group: `__consumer_offsets` holds every commit, whoever made it.
 
 A tool that resets a group that is down, a member that nobody recorded, an expiry, a deleted topic:
 none of them stands in a process file, and each explains what members are answered afterwards.
@@ -36,7 +36,7 @@ Commit = tuple[str, str, int]  # group, partition by name, offset
 
 @define
 class Recorded:
-    """What recorded processes committed for their groups, or deleted, and since when they ran."""
+    """Commits and deletions of recorded processes for groups, and the time of the first call."""
 
     groups: set[str] = field(factory=set[str])
     commits: Counter[Commit] = field(factory=Counter[Commit])

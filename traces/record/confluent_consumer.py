@@ -195,7 +195,7 @@ class ConfluentConsumer(RecordedConsumer):
             self._refused(again, one.error, invoked)
 
     def on_commit(self, error: Any, partitions: list[Any]) -> None:
-        """What the client tells of a commit: an asynchronous one, or one of its own accord."""
+        """The client's callback for a commit: an asynchronous one, or one of its own accord."""
         offsets = offsets_of(partitions)
         seq, invoked = self._pending(offsets)
         if seq is None:

@@ -1,4 +1,4 @@
-"""How confluent-kafka asks for the ids of topics: by an admin client beside the application's."""
+"""Questions for the ids of topics, by an admin client of confluent-kafka."""
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -16,7 +16,7 @@ _SHARED = (
 
 
 def asking(conf: Conf) -> Ask | None:
-    """What asks for ids, where the configuration tells how to reach the cluster."""
+    """A function that asks for ids, if the configuration tells the cluster's address."""
     shared = {name: value for name, value in conf.items() if name.startswith(_SHARED)}
     if not {"bootstrap.servers", "metadata.broker.list"} & shared.keys():
         return None

@@ -75,7 +75,7 @@ class ConfluentProducer(RecordedProducer):
         )
 
     def _delivery(self) -> Callable[..., None]:
-        """What is called with the report of a send.
+        """The callback for the report of a send.
 
         A fatal error is pending in the interpreter while its library reports what failed with it.
         Until that is raised no attribute can be looked up and nothing can be called.
@@ -113,7 +113,7 @@ class ConfluentProducer(RecordedProducer):
                     user(error, message)
 
     def _write_reports(self) -> None:
-        """What was acknowledged since: reports come in bursts, from inside the client's calls."""
+        """Write what was acknowledged: reports come in bursts, from inside the client's calls."""
         if not self._reports:
             return
         with self._reporting:

@@ -1,4 +1,4 @@
-"""What the process files of a run tell before they are read in full."""
+"""Facts that the process files of a run tell before they are read in full."""
 
 import gzip
 import re
@@ -35,7 +35,7 @@ class FileHeader:
 
 @define
 class Contents:
-    """What a run holds."""
+    """The contents of a run."""
 
     processes: list[FileHeader] = field(factory=list[FileHeader])
     names: list[str] = field(factory=list[str])

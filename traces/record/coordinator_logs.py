@@ -1,4 +1,4 @@
-"""What coordinators wrote: how their topics are read, and where a name is kept in them."""
+"""Records of coordinators: reading their topics, and the partition of a name."""
 
 import struct
 import time
@@ -61,7 +61,7 @@ def string(data: bytes, at: int) -> tuple[str, int]:
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """Where a group, or a transactional id, is kept: the absolute value of Java's hash of it.
+    """The partition of a group or a transactional id: the absolute value of Java's hash of it.
 
     As in Kafka, the one number whose absolute value does not fit counts as zero.
     """

@@ -52,13 +52,13 @@ def settle_all(run: Path) -> Journals:
 
 
 def isolations(found: Contents) -> list[str]:
-    """How a run is read by itself: also committed, where it has transactions."""
+    """The isolations by default: also read_committed, if the run has transactions."""
     return list(ISOLATIONS) if found.transactional else ["read_uncommitted"]
 
 
 @frozen
 class Scanned:
-    """What was read, and what the run lacks to be complete."""
+    """The result of a scan, and the parts that the run lacks to be complete."""
 
     processes: int
     partitions: Mapping[str, int]
@@ -71,7 +71,7 @@ class Scanned:
 
     @property
     def complete(self) -> bool:
-        """Whether a record that is not in the run is lost."""
+        """True if a record that is not in the run is lost."""
         return not (self.running or self.damaged or self.headless or self.unread)
 
 
@@ -81,7 +81,7 @@ def _no_progress(isolation: str) -> AbstractContextManager[Progress]:
 
 @frozen(kw_only=True)
 class FinalScan:
-    """How the final scan of a run is made. `conf` is librdkafka's; `showing` shows progress."""
+    """The options of a final scan. `conf` is librdkafka's; `showing` shows progress."""
 
     run: Path
     conf: Mapping[str, str]
@@ -164,7 +164,7 @@ class FinalScan:
 
 
 def _senders(run: Path, found: Contents) -> dict[str, str]:
-    """Who sent to each topic, by what the process files and the scans tell."""
+    """The senders to each topic, by the process files and the scans."""
     made = {process.ids >> COUNTER_BITS for process in found.processes if process.ids is not None}
     seen = Seen(frozenset() if found.own_ids else frozenset(made))
     for file in process_files(run):

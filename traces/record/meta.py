@@ -23,7 +23,7 @@ class BadMetaError(Exception):
 
 
 def read(run: Path) -> dict[str, Any]:
-    """What stands in `meta.json`, or nothing where there is none."""
+    """The object in `meta.json`, or an empty one if there is no file."""
     file = run / FILE
     if not file.exists():
         return {}
@@ -74,7 +74,7 @@ def merged(
 
 
 def _groups(before: Mapping[str, Any], committers: Mapping[str, str]) -> dict[str, Any]:
-    """Who commits for each group; what was said to be `some` stays so."""
+    """The committers of each group; `some` stays `some`."""
     groups = dict(before)
     for group, who in committers.items():
         said = groups.get(group, {})

@@ -64,7 +64,7 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Whether the last line is written."""
+        """True if the last line is written."""
         return self._ended
 
     def end(self, how: str = "close", invoked: int | None = None) -> None:

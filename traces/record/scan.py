@@ -98,7 +98,7 @@ class Scan:
 
     @property
     def _lives(self) -> dict[str, Any]:
-        """Which topics it is that are read, where the cluster tells."""
+        """The ids of the topics that are read, if the cluster tells them."""
         return {"topic_ids": dict(self.topic_ids)} if self.topic_ids else {}
 
     def _list(self, client: Any, topics: Partitions) -> None:
@@ -179,7 +179,7 @@ class Scan:
 
 
 def _next(client: Any) -> list[Any]:
-    """What has come: waits for one message, and takes those that are there with it. Asked for
+    """The messages that have come: waits for one, and takes those that are there with it. Asked for
     many at once the client would wait for all of them, until the time is over."""
     first: list[Any] = client.consume(1, 1.0)
     return [*first, *client.consume(AT_ONCE, 0.0)] if first else first

@@ -1,4 +1,4 @@
-"""What the producers of all libraries share: every send is written down, and what became of it.
+"""The common part of all producers: every send is written down, and its outcome.
 
 A send is written down before the client is called: from then on the record may be in the log.
 """

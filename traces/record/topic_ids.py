@@ -1,4 +1,4 @@
-"""Which topic a name stands for: a name can be used again, an id cannot (KIP-516).
+"""Ids of topics: a name can be used again, an id cannot (KIP-516).
 
 Between two calls that tell one id there was one topic. So it is enough to ask when a client first
 uses a topic, and when it leaves; a run's other clients and its final scan ask as well.

@@ -1,4 +1,4 @@
-"""What all wrapped clients share: they are the client, plus a journal."""
+"""The common part of all wrapped clients: they are the client, plus a journal."""
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ Conf = Mapping[str, Any]  # of a client, in its library's words
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """What the application told about the recording of one client."""
+    """Options of the application for the recording of one client."""
 
     process: Process
     id_of: IdOf | None = None
@@ -69,12 +69,12 @@ class Recorded:
         return id if type(id) is not int or abs(id) < 2**63 else str(id)
 
     def _hash(self, value: Any, key: Any, headers: Any) -> int | None:
-        """What stands for the content of a message, if that was asked for."""
+        """The hash of the content of a message, if that was asked for."""
         return digest(value, key, headers) if self._hashes else None
 
 
 class RecordedConsumer(Recorded):
-    """What consumers of all libraries share: the application tells when it is done with records."""
+    """The common part of all consumers: the application tells when it is done with records."""
 
     _isolation: Fields
 
@@ -112,7 +112,7 @@ class RecordedConsumer(Recorded):
         self._process.note("process", invoked, **held, **self._by(), **self._grouped())
 
     def _caller(self) -> object:
-        """Who makes a call: a thread, or a task where the client awaits."""
+        """The caller: a thread, or a task if the client awaits."""
         return get_ident()
 
     def _by(self) -> Fields:
@@ -145,7 +145,7 @@ class RecordedConsumer(Recorded):
         return record(*self.polled(message), hashed)
 
     def polled(self, message: Any) -> Polled:
-        """What the library tells of a message."""
+        """The fields of a message, as the library tells them."""
         raise NotImplementedError
 
     def content(self, message: Any) -> tuple[Any, Any, Any]:

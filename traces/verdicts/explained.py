@@ -41,7 +41,7 @@ def about(check: Check) -> str:
 
 
 def facts(check: Check) -> Iterator[tuple[str, str]]:
-    """What a finding is, and what would permit it."""
+    """The sentence of a finding, and the settings that would permit it."""
     yield "formula", check.formula
     yield "looks at", check.looks_at
     yield "says", f"“{counted(check.id, 2)}”"

@@ -16,7 +16,7 @@ SHOWN = 3  # partitions, stretches of offsets and faults that are named; the oth
 
 
 def incidents_of(run: Run, verdicts: Sequence[Verdict]) -> list[Incident]:
-    """What happened in a run, each cause once; violated incidents first."""
+    """The incidents of a run, each cause once; violated ones first."""
     broken = [verdict for verdict in verdicts if verdict.verdict in (VIOLATED, ALLOWED)]
     found_at = [(v.check, at) for v in broken for at in (v.locations or _shown(v))]
     clocks = {at["clock"] for _, at in found_at} - {NONE}
@@ -82,7 +82,7 @@ def as_json(one: Incident) -> dict[str, Any]:
 
 
 def title(one: Incident) -> str:
-    """What happened, in the sentence of the check that says most of it."""
+    """The title of an incident: the sentence of the check that says most of it."""
     return found(one.main, one.size)
 
 

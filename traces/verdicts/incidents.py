@@ -1,4 +1,4 @@
-"""What happened, told once: findings of several checks that have one cause are one incident.
+"""Incidents: findings of several checks that have one cause are told once.
 
 Findings of one partition whose offsets touch are about the same stretch of its log: a loss shows as
 L1, L3, L4, L15 and P1 of one truncated tail. Two stretches with a hole between them are two
@@ -36,14 +36,14 @@ class Fault:
     until: int | None = None
 
     def distance(self, *instants: int) -> int:
-        """How far the nearest of these is from it."""
+        """The distance to the nearest of these."""
         last = self.at if self.until is None else max(self.at, self.until)
         return min(max(self.at - one, one - last, 0) for one in instants)
 
 
 @frozen
 class Found:
-    """What one check found in one place: so many findings, in these offsets, at this time."""
+    """Findings of one check in one place: so many, in these offsets, at this time."""
 
     check: str
     partition: tuple[str, int] | None
@@ -61,7 +61,7 @@ class Found:
 
     @property
     def subject(self) -> tuple[str, str]:
-        """Whose doing it was: the log's, or that of a group."""
+        """The side at fault: the log, or a group."""
         return self.side, self.group if self.side == CLIENTS else ""
 
 
@@ -78,7 +78,7 @@ class Incident:
 
     @property
     def checks(self) -> Mapping[str, int]:
-        """How often each promise was broken, the one that it is called by first."""
+        """The number of breaches by promise, the one that gives the title first."""
         counts: dict[str, int] = {}
         for one in sorted(self.found, key=lambda one: (not one.broken, _rank(one.check))):
             number = one.broken or one.allowed
@@ -93,7 +93,7 @@ class Incident:
 
     @property
     def partitions(self) -> Mapping[tuple[str, int], Ranges]:
-        """Where it happened: the offsets in each partition, if findings have any."""
+        """The offsets in each partition, if findings have any."""
         where: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for one in self.found:
             if one.partition is not None:
@@ -181,7 +181,7 @@ def _touching(found: Sequence[Found]) -> list[list[Found]]:
 
 
 def _near(reach: _Piece, piece: _Piece) -> bool:
-    """Whether no hole is between two stretches, or one that is small beside the wider of them."""
+    """True if no hole is between two stretches, or one that is small beside the wider of them."""
     widest = max(reach.last - reach.first, piece.last - piece.first) + 1
     return piece.first - reach.last - 1 <= widest // _HOLE
 
@@ -213,7 +213,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def _joined_sides(made: Sequence[Incident]) -> list[Incident]:
-    """What clients noticed joins what the log did at the same offsets, if both are breaches or
+    """Findings of clients join those of the log at the same offsets, if both are breaches or
     neither is: a repeated delivery that is allowed says nothing of a loss."""
     out = [one for one in made if one.found[0].side == LOG]
     for other in made:

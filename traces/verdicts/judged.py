@@ -57,7 +57,7 @@ class Judged:
 
     @property
     def incomplete(self) -> list[str]:
-        """Which files of the run are not there, or not to their end."""
+        """Files of the run that are missing, or not there to their end."""
         return self.run.incomplete if self.run is not None else []
 
     @property
@@ -132,7 +132,7 @@ class Judged:
         }
 
     def _opinion(self, check: str, n: int) -> dict[str, Any]:
-        """What the second checker says of a witness; null where it was not asked or cannot tell."""
+        """The second checker's opinion on a witness; null if it was not asked or cannot tell."""
         opinion = self.opinions.get((check, n))
         if isinstance(opinion, Refuted):
             return {"confirmed": False, "refuted": opinion.reason}

@@ -1,4 +1,4 @@
-"""Where the runs of a command are judged: in this process, or all of them in one Spark job."""
+"""The judging of a command's runs: in this process, or all of them in one Spark job."""
 
 import os
 import re
@@ -140,7 +140,7 @@ class FailedJobError(click.ClickException):
 
 @contextmanager
 def _refusals(*failed: type[Exception], spark: "SparkSession | None" = None) -> Generator[None]:
-    """What Spark refuses, in a line, and never as a verdict."""
+    """Refusals of Spark as one line, and never as a verdict."""
     try:
         yield
     except failed as error:
@@ -166,7 +166,7 @@ def _refuse(one: Judged, reason: str) -> None:
 
 
 def _local_folder(spark: "SparkSession") -> str:
-    """Where Spark writes what it shuffles."""
+    """The folder to which Spark writes its shuffle files."""
     if not str(spark.conf.get("spark.master", "")).startswith("local"):
         return "in spark.local.dir of a worker"
     named = os.environ.get("SPARK_LOCAL_DIRS") or spark.conf.get("spark.local.dir", None)
@@ -175,7 +175,7 @@ def _local_folder(spark: "SparkSession") -> str:
 
 
 def cache() -> str | None:
-    """Where the table of operations lives while it is judged."""
+    """The folder of the table of operations while it is judged."""
     cache = os.environ.get("HIGHWATER_CACHE")
     if cache:
         Path(cache).mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,7 @@ def _say(case: Tree.Element, kind: str, text: str = "", **attributes: str) -> No
 
 
 def _found(one: Judged, verdict: Verdict) -> str:
-    """What was found, counted, the promise, and the first few witnesses against it."""
+    """The text of a failure: the count, the promise, and the first few witnesses against it."""
     lines = [counted(verdict), CHECKS[verdict.check].formula]
     assert one.run is not None
     for number, (_, events) in enumerate(islice(verdict.witnesses, _WITNESSES), 1):

@@ -1,4 +1,4 @@
-"""What was found, counted, in the words of whoever runs the cluster: one sentence per check."""
+"""Sentences about findings, counted, in an operator's words: one for each check."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,14 +16,14 @@ def found(check: str, count: int) -> str:
 
 
 def counted(verdict: Verdict) -> str:
-    """How often a promise was broken, and what allows or forbids it."""
+    """The number of breaches of a promise, and the setting that allows or forbids them."""
     if verdict.verdict == ALLOWED:
         return f"{found(verdict.check, verdict.count)}: {verdict.reason}."
     return f"{found(verdict.check, verdict.broken)}: {_why(verdict)}."
 
 
 def sentences(verdicts: Iterable[Verdict]) -> list[str]:
-    """What an operator wants to know first: what is violated, then what happened and is allowed."""
+    """The findings in an operator's order: violated ones first, then those that are allowed."""
     listed = list(verdicts)
     lines = [counted(v) for word in (VIOLATED, ALLOWED) for v in listed if v.verdict == word]
     if not lines:

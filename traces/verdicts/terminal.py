@@ -1,4 +1,4 @@
-"""What `highwater check` says first: a headline and the incidents of each run, on one screen.
+"""The first screen of `highwater check`: a headline and the incidents of each run.
 
 A terminal of 24 lines of 80 columns shows it whole, with the verdict and the worst incidents; in a
 pipe it is the same. All promises, witnesses and reasons are for whoever asks (`--verbose`).
@@ -189,7 +189,7 @@ def _in_a_line(incident: Incident, width: int) -> Text:
 
 
 def _promises(one: Judged, width: int) -> Iterator[Text]:
-    """How many promises were kept, and why how many others were not checked."""
+    """The number of promises kept, and of those not checked, by reason."""
     counts = Counter(verdict.verdict for verdict in one.verdicts)
     words = {VIOLATED: "violated", ALLOWED: "allowed", HOLDS: "kept", NOT_CHECKED: "not checked"}
     said = [f"{counts[word]} {words[word]}" for word in words if counts[word]]
@@ -234,7 +234,7 @@ def _row(one: Judged, name: int, width: int) -> Text:
 
 
 def _below(one: Judged, width: int) -> Iterator[Text]:
-    """What is wrong with one of several runs, a line for an incident."""
+    """The incidents of one of several runs, a line each."""
     if one.error is not None:
         yield Text(textwrap.indent(str(one.error), "  "), style="red")
     broken = [incident for incident in one.incidents if incident.violated]
@@ -252,7 +252,7 @@ def _cut(words: str, width: int) -> str:
 
 
 def _read_on(judged: Sequence[Judged]) -> list[Text]:
-    """Where the rest is told."""
+    """The line that says how to see the rest."""
     reported = sorted((i for one in judged for i in one.incidents), key=lambda i: not i.violated)
     explain = f", highwater explain {reported[0].main}" if reported else ""
     if all(one.error is not None for one in judged):

@@ -24,7 +24,7 @@ WITNESSES = 10
 
 @define
 class Tally:
-    """What all partitions together said about one check of one run."""
+    """The tally of one check of one run, over all partitions."""
 
     seen: int = 0
     extra: int = 0
@@ -54,7 +54,7 @@ class Tally:
             self.witnesses.append((clause, row["events"]))
 
     def sound(self, closed: Collection[str]) -> "Tally":
-        """What may be said where these needs must not be lacking."""
+        """The verdict that may be given if these needs must not be lacking."""
         out = Tally()
         out.take(self)
         for lacking, one in self.unsound.items():
@@ -74,12 +74,12 @@ class Tally:
         self.locations += other.locations
 
     def under(self, *clauses: Clause) -> int:
-        """How much was found under these clauses."""
+        """The number of findings under these clauses."""
         return sum(n for number, n in self.found.items() if clause_of(number)[0] in clauses)
 
     @property
     def total(self) -> int:
-        """How much was found in all."""
+        """The number of all findings."""
         return sum(self.found.values())
 
     def first_witnesses(self) -> list[tuple[int, list[Any]]]:
@@ -216,7 +216,7 @@ def _unknown(run: Run, check: Check, tally: Tally) -> str:
 
 
 def _by_others(run: Run, tally: Tally) -> str:
-    """Who may have done what was found, if it is somebody who was not recorded."""
+    """Others who were not recorded and may explain the findings."""
     subjects = (clause_of(number) for number, n in sorted(tally.found.items()) if n)
     said = (clause_text(run, *one) for one in subjects if one[0] == Clause.OTHERS)
     return next(said, "")
@@ -228,7 +228,7 @@ _UNSURE = (*READERS, "consumers.whole", *SENDERS, "senders")
 
 
 def permitted(run: Run, tally: Tally, counted: bool = False) -> str:
-    """Which lines of the configuration permit what was found, and how much where not all of it."""
+    """Lines of the configuration that permit findings, with their number if it is not all."""
     parts = _permits(run, tally)
     if len(parts) == 1 and not counted:
         return f"allowed because {next(iter(parts))}"
