@@ -11,7 +11,7 @@ PATIENCE_S = 2
 # How to reach the cluster; what else a client is configured with is its own.
 _SHARED = (
     *("bootstrap.servers", "metadata.broker.list", "client.dns.lookup", "oauth_cb"),
-    *("security.", "sasl.", "ssl.", "enable.ssl.", "socket.", "broker.address."),
+    *("security.", "sasl.", "ssl.", "enable.ssl.", "socket.", "broker.address.", "log_level"),
 )
 
 

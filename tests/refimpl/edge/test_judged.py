@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 import traces
 from refimpl.edge import BlockingCluster
@@ -98,3 +99,28 @@ def test_with_acks_1_a_killed_leader_loses_what_it_alone_had_and_the_check_allow
         verdicts = judged(cluster, tmp_path / "run", [killed])
         assert {cluster.log_end("unsafe", 0, broker) for broker in (1, 2, 3)} == {20}
     assert (verdicts["L4"].verdict, verdicts["L4"].count) == ("allowed", 30)
+
+
+def test_a_fatal_error_reaches_the_application_as_without_the_recorder(tmp_path: Path) -> None:
+    """confluent-kafka sets it as an exception before it calls the reports of the same batch."""
+    told: list[str] = []
+    with BlockingCluster(brokers=1) as cluster:
+        cluster.create_topic("orders")
+        for name in ("plain", "recorded"):
+            conf = {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "linger.ms": 100}
+            conf |= {"enable.idempotence": True, "acks": "all"}
+            made = Producer(conf) if name == "plain" else recorded(Producer, tmp_path / "run", conf)
+            made.produce("orders", b"1")
+            made.flush(PATIENCE_S)
+            cluster.fail("Produce", "OUT_OF_ORDER_SEQUENCE_NUMBER", count=1)
+            for number in range(3):
+                made.produce("orders", b"%d" % number)
+            with pytest.raises(KafkaException) as fatal:
+                made.flush(PATIENCE_S)
+            assert fatal.value.args[0].fatal(), name
+            told.append(fatal.value.args[0].name())
+            made.flush(PATIENCE_S)
+            made.close()
+        assert told == ["OUT_OF_ORDER_SEQUENCE_NUMBER"] * 2
+        run = judged(cluster, tmp_path / "run", [])
+        assert run.verdict != "violated"
