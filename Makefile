@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify verify-full test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs site test-browser test-everyday test-kafka test-faults test-storm test-suites dist test-install test-cluster soak fuzz fuzz-traces bench lock clean
+	docs recipe site test-browser test-everyday test-kafka test-faults test-storm test-suites dist test-install test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,10 @@ check: setup ## Judge recorded client histories: ARGS="PATH..."
 	$(HIGHWATER) check $(ARGS)
 
 docs: setup ## Build the pages that quote specs and code
+	$(BIN)/python docs/build.py
+
+recipe: setup ## Play the no-loss recipe with steps left out under each fault; goes on where it was: ARGS="--jobs 6"
+	$(BIN)/python -m examples.recipe $(ARGS)
 	$(BIN)/python docs/build.py
 
 site: setup ## Build the documentation as a site in build/site, which a browser opens without a server

@@ -18,6 +18,10 @@ import jinja2
 import settings_page
 import wire_page
 
+from examples.recipe.faults import FAULTS
+from examples.recipe.page import page
+from examples.recipe.results import Results
+from examples.recipe.steps import rows
 from traces.second_checker import PREDICATES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -194,6 +198,14 @@ def tour() -> list[dict[str, Any]]:
     return parts
 
 
+def recipe_page() -> str:
+    """The no-loss recipe, as it was played last."""
+    results = Results()
+    if not results.load() or len(results.cells) < len(rows()) * len(FAULTS):
+        raise SystemExit("examples/recipe was not played to its end as it is: run `make recipe`")
+    return page(results.cells)
+
+
 def pages() -> dict[Path, str]:
     """Every built page and its text."""
     environment = jinja2.Environment(keep_trailing_newline=True)
@@ -204,6 +216,7 @@ def pages() -> dict[Path, str]:
         "delivery.md": delivery_page.page(),
         "settings.md": settings_page.page(),
         "wire.md": wire_page.page(),
+        "recipe.md": recipe_page(),
         "promises.md": environment.from_string(PROMISES).render(
             promises=[quoted(promise) for promise in promises]
         ),
