@@ -69,7 +69,7 @@ def topics(target: Target, action: str | None, json_file: Path | None, **options
         write_json(json_file, DO[action](admin, options))
 
 
-def _matching(admin: Any, options: Mapping[str, Any]) -> list[str]:
+def matching(admin: Any, options: Mapping[str, Any]) -> list[str]:
     """The topics that are asked for, by name; Refusal where a topic is named and none matches."""
     found = sorted((one["name"], one["is_internal"]) for one in admin.describe_topics())
     names = [name for name, internal in found if not (internal and options["exclude_internal"])]
@@ -87,7 +87,7 @@ def _matching(admin: Any, options: Mapping[str, Any]) -> list[str]:
 
 
 def _list(admin: Any, options: Mapping[str, Any]) -> list[str]:
-    names = _matching(admin, {**options, "if_exists": True})
+    names = matching(admin, {**options, "if_exists": True})
     for name in names:
         click.echo(name)
     return names
@@ -125,7 +125,7 @@ def _assignment(text: str | None) -> dict[int, list[int]]:
 
 
 def _alter(admin: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = _matching(admin, options)
+    names = matching(admin, options)
     if not names:
         return []
     wanted = dict.fromkeys(names, options["partitions"])
@@ -136,7 +136,7 @@ def _alter(admin: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _delete(admin: Any, options: Mapping[str, Any]) -> list[str]:
-    names = _matching(admin, options)
+    names = matching(admin, options)
     if not names:
         return []
     for one in admin.delete_topics(names, raise_errors=False)["topics"]:
@@ -146,7 +146,7 @@ def _delete(admin: Any, options: Mapping[str, Any]) -> list[str]:
 
 
 def _describe(admin: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = _matching(admin, options)
+    names = matching(admin, options)
     moving: Any = admin.list_partition_reassignments() if names else {}
     configs = _configs(admin, names)
     filters = [is_so for name, is_so in FILTERS.items() if options[name]]
