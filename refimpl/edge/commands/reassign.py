@@ -43,6 +43,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 @click.option("--broker-list", metavar="1,2,3", help="For --generate: the brokers to use.")
 @click.option("--disable-rack-aware", is_flag=True, help="For --generate: forget the racks.")
 @click.option("--additional", is_flag=True, help="Add to what is being moved already.")
+@click.option("--preserve-throttles", is_flag=True, help="As Kafka's; here they always stay.")
 @json_option("What is printed")
 def reassign(target: Target, action: str | None, json_file: Path | None, **options: Any) -> None:
     """Move partitions to other brokers, step by step: --generate, --execute, --verify.
@@ -129,12 +130,15 @@ def _execute(admin: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _cancel(admin: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     wanted, moving = read_replicas(options["reassignment_json_file"]), _moving(admin)
     found = sorted(wanted.keys() & moving.keys())
-    if not found:
+    if found:
+        _alter(admin, dict.fromkeys(found))
+        plural = "" if len(found) == 1 else "s"
+        click.echo(f"Successfully cancelled partition reassignment{plural} for: {_all(found)}")
+    else:
         click.echo("None of the specified partition reassignments are active.")
-        return []
-    _alter(admin, dict.fromkeys(found))
-    plural = "" if len(found) == 1 else "s"
-    click.echo(f"Successfully cancelled partition reassignment{plural} for: {_all(found)}")
+    click.echo(
+        "None of the specified partition moves are active."
+    )  # between folders: not moved here
     return [{"topic": topic, "partition": number} for topic, number in found]
 
 
