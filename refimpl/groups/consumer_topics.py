@@ -7,25 +7,25 @@ from hashlib import blake2b
 from struct import pack
 from typing import Any
 
-import re2  # pyright: ignore[reportMissingTypeStubs]
 from attrs import define, field
 
 from refimpl.groups.consumer_errors import InvalidRegularExpression
 from refimpl.groups.topics import TopicDescription, Topics
 from refimpl.records.schema import Uuid
 
-_re2: Any = re2
-
 
 def compiled(regex: str) -> Any:
     """A compiled regular expression of RE2, whose Java port Kafka uses; an invalid one is
     refused.
     """
-    options = _re2.Options()
+    import re2 as untyped  # pyright: ignore[reportMissingTypeStubs]  # few groups need it
+
+    re2: Any = untyped
+    options = re2.Options()
     options.log_errors = False
     try:
-        return _re2.compile(regex, options)
-    except _re2.error as wrong:
+        return re2.compile(regex, options)
+    except re2.error as wrong:
         why = wrong.args[0]
         raise InvalidRegularExpression(
             regex, why.decode(errors="replace") if isinstance(why, bytes) else str(why)

@@ -1,12 +1,12 @@
 """A broker process on the edge: its node, its clock and timers, its listener and its disk."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-import click
 from attrs import define, field, fields_dict
 
 from refimpl.broker.config import BrokerConfig
@@ -296,7 +296,7 @@ class BrokerHost:
                 self._end()
                 return
             elif kind is StorageFailed:
-                click.echo(f"Error: broker {self.id} ends: {output.why}", err=True)
+                print(f"Error: broker {self.id} ends: {output.why}", file=sys.stderr)
                 self._gone()
                 self.stopped.set()
             elif self._is_observed and self._observed(output):
