@@ -146,6 +146,17 @@ Abs == INSTANCE AbsLog WITH
     committed <- Visible(1), views <- [reader \in {"reader"} |-> Visible(1)]
 RefinesAbsLog == Abs!Spec
 
+(* Nothing stands in the way of a decision: an open transaction can be      *)
+(* decided, a decided one ended in each of its partitions, and told.        *)
+Available ==
+    \A t \in begun :
+        /\ decision[t] = "none" =>
+            \A outcome \in {"commit", "abort"} : ENABLED (Decide(t, outcome) /\ decision'[t] = outcome)
+        /\ decision[t] # "none" =>
+            /\ told[t] = "none" => ENABLED (Tell(t) /\ told'[t] = decision[t])
+            /\ \A p \in Partitions :
+                ended[p][t] = "none" => ENABLED (End(t, p) /\ ended'[p][t] = decision[t])
+
 -----------------------------------------------------------------------------
 (* Probes: states that must be reachable, or the promises say nothing.      *)
 NeverInAll == \E p \in Partitions : Visible(p) = <<>>
