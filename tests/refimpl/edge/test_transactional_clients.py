@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from refimpl.edge import BlockingCluster
+from refimpl.records.coordinators import partition_for
 from tests.refimpl.edge.patience import PATIENCE_S
 
 with warnings.catch_warnings():
@@ -178,3 +179,61 @@ async def with_aiokafka(cluster: BlockingCluster) -> Any:
 def test_aiokafka_commits_aborts_and_is_fenced(cluster: BlockingCluster) -> None:
     assert asyncio.run(with_aiokafka(cluster)) == 5
     assert read(cluster, "aio") == [b"kept", b"new"]
+
+
+# Failover
+
+
+def coordinator_of(cluster: BlockingCluster, transactional_id: str) -> int:
+    """The broker that coordinates an id."""
+    topic = "__transaction_state"
+    count = len(cluster.hosts[1].node.metadata.topics[topic].partitions)
+    leader = cluster.leader(topic, partition_for(transactional_id, count))
+    assert leader is not None
+    return leader
+
+
+@pytest.mark.parametrize("api", ["AddPartitionsToTxn", "EndTxn"])
+def test_a_transaction_outlives_the_coordinator(api: str) -> None:
+    """It ends as soon as a request has come; the client asks the next one again."""
+    with BlockingCluster(brokers=3, seed=2) as cluster:
+        cluster.create_topic("t", replicas=3)
+        producer = librdkafka(cluster, "id")
+        for value, ends in ((b"before", "commit"), (b"aborted", "abort"), (b"during", "commit")):
+            if value == b"during":
+                cluster.when("requested", api=api, do=lambda event: cluster.kill(event.broker))
+            producer.begin_transaction()
+            producer.produce("t", value, partition=0)
+            getattr(producer, f"{ends}_transaction")(PATIENCE_S)
+        assert len([one for one in cluster.hosts.values() if one.up]) == 2
+        producer.begin_transaction()
+        producer.produce("t", b"after", partition=0)
+        producer.commit_transaction(PATIENCE_S)
+        assert read(cluster, "t") == [b"before", b"during", b"after"]
+
+
+def test_a_lost_answer_to_a_commit_is_told_again(cluster: BlockingCluster) -> None:
+    producer = librdkafka(cluster, "lost")
+    producer.begin_transaction()
+    producer.produce("lost", b"once", partition=0)
+    lost = cluster.disconnect("EndTxn", count=1)
+    producer.commit_transaction(PATIENCE_S)
+    cluster.met(lost)
+    assert read(cluster, "lost", "read_uncommitted") == read(cluster, "lost") == [b"once"]
+
+
+def test_the_markers_of_a_restarted_partition_come_when_it_leads_again() -> None:
+    """Kafka 4.3 drops a marker whose partition has no leader (KAFKA-20734)."""
+    with BlockingCluster(brokers=3, seed=3) as cluster:
+        producer = librdkafka(cluster, "id")
+        here = coordinator_of(cluster, "id")
+        elsewhere = next(one for one in (1, 2, 3) if one != here)
+        cluster.create_topic("t", assignments={0: [elsewhere]})
+        producer.begin_transaction()
+        producer.produce("t", b"kept", partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        cluster.stop(elsewhere)
+        cluster.until(lambda: cluster.leader("t", 0) is None)
+        producer.commit_transaction(PATIENCE_S)
+        cluster.restart(elsewhere)
+        assert read(cluster, "t") == [b"kept"]
