@@ -197,11 +197,15 @@ def coordinator_of(cluster: BlockingCluster, transactional_id: str) -> int:
 def test_a_transaction_outlives_the_coordinator(api: str) -> None:
     """It ends as soon as a request has come; the client asks the next one again."""
     with BlockingCluster(brokers=3, seed=2) as cluster:
+
+        def kill(event: Any) -> None:
+            cluster.kill(event.broker, expire=True)
+
         cluster.create_topic("t", replicas=3)
         producer = librdkafka(cluster, "id")
         for value, ends in ((b"before", "commit"), (b"aborted", "abort"), (b"during", "commit")):
             if value == b"during":
-                cluster.when("requested", api=api, do=lambda event: cluster.kill(event.broker))
+                cluster.when("requested", api=api, do=kill)
             producer.begin_transaction()
             producer.produce("t", value, partition=0)
             getattr(producer, f"{ends}_transaction")(PATIENCE_S)
