@@ -185,7 +185,7 @@ class TransactionMetadata:
         if self.prepared:
             raise errors.ConcurrentTransactions(self.state.shown)
         if self.state is not State.ONGOING and (committed or version < 2):
-            raise errors.InvalidTxnState(_outcome(committed), self.state.shown)
+            raise errors.NothingToEnd(_outcome(committed), self.state.shown)
         state = State.PREPARE_COMMIT if committed else State.PREPARE_ABORT
         if version < 2:
             return evolve(self, state=state)
@@ -208,7 +208,7 @@ class TransactionMetadata:
         if self.prepared:
             raise errors.ConcurrentTransactions(self.state.shown)
         if self.committed is not committed:
-            raise errors.InvalidTxnState(_outcome(committed), self.state.shown)
+            raise errors.NothingToEnd(_outcome(committed), self.state.shown)
         return self.at
 
     # The coordinator's own steps
@@ -219,13 +219,13 @@ class TransactionMetadata:
         Its producer is not replaced: it may abort as well, or ask for its next epoch (KIP-588).
         """
         if self.state is not State.ONGOING:
-            raise errors.InvalidTxnState("abort", self.state.shown)
+            raise errors.NothingToEnd("abort", self.state.shown)
         return evolve(self._fenced(), last=self.at)
 
     def complete(self, owed: int) -> "TransactionMetadata":
         """End a decided transaction, once no partition owes an answer to its marker."""
         if not self.prepared:
-            raise errors.InvalidTxnState("complete", self.state.shown)
+            raise errors.NothingToEnd("complete", self.state.shown)
         if owed:
             raise errors.MarkersNotWritten(owed)
         state = State.COMPLETE_COMMIT if self.committed else State.COMPLETE_ABORT

@@ -36,7 +36,7 @@ class ProducerFenced(Refusal):
 
 
 @frozen
-class InvalidTxnState(Refusal):
+class NothingToEnd(Refusal):
     """There is no transaction that may end in this way."""
 
     kafka_error = "INVALID_TXN_STATE"

@@ -14,6 +14,7 @@ from refimpl.machines import (
     controller_errors,
     group_errors,
     replica_errors,
+    transaction_errors,
 )
 
 FOLDER = Path(refimpl.machines.__file__).parent
@@ -22,7 +23,10 @@ GROUPS = FOLDER.parent / "groups"
 STORAGE = FOLDER.parent / "storage"
 CLASSES = [
     kind
-    for module in (errors, replica_errors, controller_errors, group_errors, classic_group_errors)
+    for module in (
+        *(errors, replica_errors, controller_errors, group_errors, classic_group_errors),
+        transaction_errors,
+    )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, errors.Refusal) and has(kind)
     if kind is not errors.RefusedBatch and not issubclass(kind, errors.InvalidRecords)
