@@ -48,6 +48,12 @@ _CLIENTS = {
     "Heartbeat": "rdkafka, python, aio",
     "LeaveGroup": "rdkafka, python, aio",
     "InitProducerId": "Java, rdkafka, python, aio",
+    "AddPartitionsToTxn": "rdkafka, python, aio",
+    "AddOffsetsToTxn": "rdkafka, python, aio",
+    "EndTxn": "Java, rdkafka, python, aio",
+    "TxnOffsetCommit": "Java, rdkafka, python, aio",
+    "DescribeTransactions": "Java",
+    "ListTransactions": "Java",
     "OffsetDelete": "Java",
     "ListGroups": "Java, rdkafka",
     "DescribeGroups": "Java, rdkafka",
@@ -81,9 +87,6 @@ Tools that need one of these are told so by their client, which reads what ApiVe
 
 | APIs | why |
 |---|---|
-| transactions: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, \
-ListTransactions, DescribeTransactions | not built; InitProducerId with a transactional id is \
-refused with `INVALID_REQUEST` |
 | SaslHandshake, SaslAuthenticate, delegation tokens, AlterUserScramCredentials | nobody logs in; \
 there are no ACLs, and no credentials to describe |
 | DescribeQuorum, AddRaftVoter, RemoveRaftVoter, UpdateFeatures | the metadata are kept as with \
