@@ -21,7 +21,7 @@ STATES = [*IDLE, State.ONGOING, *PREPARED]
 
 
 def metadata(state: State = State.ONGOING, **of: Any) -> TransactionMetadata:
-    partitions = frozenset() if state in IDLE else frozenset({"p"})
+    partitions = frozenset[str]() if state in IDLE else frozenset({"p"})
     one = TransactionMetadata(state=state, at=AT, next=AT, last=BEFORE, partitions=partitions)
     return evolve(one, **of)
 
