@@ -105,7 +105,9 @@ class Markers:
             for name in marker.partitions:
                 marked = Marked(self, delayed, marker.producer_id, name)
                 self.wait(now + GIVE_UP_MS, _expire, marked)
-                if name.topic == OFFSETS_TOPIC:
+                if min(marker.producer_id, marker.producer_epoch) < 0:
+                    marked.done("INVALID_REQUEST")  # no producer has these
+                elif name.topic == OFFSETS_TOPIC:
                     self.groups.end_transaction(now, name.partition, marker, marked.done)
                 elif (partition := self._append(now, marker, marked)) is not None:
                     grown[name] = partition

@@ -21,7 +21,7 @@ from refimpl.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from refimpl.records.coordinators import TRANSACTIONS_TOPIC
+from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.refimpl.broker.node_cases import ORDERS, Cluster, batch_of, leading
 
 COORDINATOR = 2
@@ -277,6 +277,15 @@ def test_markers_are_refused_by_what_the_log_knows(cluster: Cluster) -> None:
     assert [one.errors for one in late] == [{5: {ORDERS: "INVALID_PRODUCER_EPOCH"}}]
     late = mark(cluster, by=4, epoch=1, tv=2)
     assert [one.errors for one in late] == [{5: {ORDERS: "INVALID_PRODUCER_EPOCH"}}]
+
+
+@pytest.mark.parametrize(("producer", "epoch"), [(-1, 0), (5, -1)])
+def test_a_marker_of_nobody_is_refused(cluster: Cluster, producer: int, epoch: int) -> None:
+    offsets = m.TopicPartition(OFFSETS_TOPIC, 0)
+    marker = TxnMarker(producer, epoch, True, (ORDERS, offsets), 0)
+    (answer,) = cluster.ask(WriteTxnMarkersRequest((marker,)))
+    assert answer.errors == {producer: dict.fromkeys((ORDERS, offsets), "INVALID_REQUEST")}
+    assert cluster.partition.log.end == 0
 
 
 def test_too_few_in_sync_replicas_take_no_marker() -> None:
