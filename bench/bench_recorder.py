@@ -33,8 +33,8 @@ from confluent_kafka.cimpl import NewTopic
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from chaos.real.kafka.cluster import Cluster, cluster  # noqa: E402
-from chaos.real.kafka.judge import Broker, Judge  # noqa: E402
+from chaos.real.kafka.cluster import KafkaCluster, cluster  # noqa: E402
+from chaos.real.kafka.judge import Judge, KafkaBroker  # noqa: E402
 from traces.record import HEADER, recorded  # noqa: E402
 
 TOPIC = "bench"
@@ -351,7 +351,7 @@ def brokers(given: str | None, count: int, folder: Path) -> Generator[str]:
         if count == 1:
             yield from _one(judge, folder)
             return
-        up: Cluster
+        up: KafkaCluster
         with cluster(folder, judge) as up:
             up.create(TOPIC, 3, {"min.insync.replicas": "2"})
             yield up.bootstrap
@@ -360,7 +360,7 @@ def brokers(given: str | None, count: int, folder: Path) -> Generator[str]:
 
 
 def _one(judge: Judge, folder: Path) -> Generator[str]:
-    broker = Broker(folder)
+    broker = KafkaBroker(folder)
     broker.format(judge)
     with broker.running():
         settings: dict[str, Any] = {"bootstrap.servers": broker.address, **QUIET}

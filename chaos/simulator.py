@@ -72,7 +72,7 @@ from refimpl.storage.config import LogConfig
 ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))
 
 
-class Node(Protocol):
+class Receiver(Protocol):
     """A receiver of messages."""
 
     paused_until: int
@@ -89,7 +89,7 @@ class Run:
     settings: Settings
     script: Script = field(repr=False)
     simulation: Simulation = field(repr=False)
-    nodes: list[Node] = field(repr=False)
+    nodes: list[Receiver] = field(repr=False)
     partitions: list[PartitionOracle] = field(repr=False)
     group: CoordinatedGroup = field(repr=False)
     progress: ProgressOracle = field(repr=False)
@@ -237,7 +237,7 @@ def build(
         deletion,
         availability,
     )
-    nodes: list[Node] = [
+    nodes: list[Receiver] = [
         *(controller, *brokers, nemesis, progress),
         *(*consumers, *producers),
         *(*(() if operator is None else (operator,)), *purgers),
@@ -294,7 +294,7 @@ def _start(
     simulation: Simulation,
     controller: ControllerHost | StoreHost,
     brokers: list[BrokerHost],
-    nodes: list[Node],
+    nodes: list[Receiver],
 ) -> None:
     controller.start()
     for broker in brokers:

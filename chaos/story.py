@@ -6,7 +6,7 @@ from itertools import groupby
 from attrs import frozen
 
 from chaos.faults.script import Script
-from chaos.recorders.protocol_events import Step, Trace
+from chaos.recorders.protocol_events import SubjectTrace, TracePlace
 from chaos.simulator import Run, build
 
 # Frequent steps; several in a row are printed as one line.
@@ -14,7 +14,7 @@ ROUTINE = {"Write", "Fetch", "FetchLost", "AdvanceHighWatermark"}
 
 
 @frozen
-class Line:
+class StoryLine:
     """Something that happened."""
 
     at_ms: int
@@ -22,7 +22,7 @@ class Line:
     is_fault: bool = False
 
 
-def tell(run: Run) -> list[Line]:
+def tell(run: Run) -> list[StoryLine]:
     """The story of a failed run: faults and the steps of the partition that the verdict names."""
     told = build(run.settings, run.script, events=True).go()
     recorder = told.recorder
@@ -34,23 +34,23 @@ def tell(run: Run) -> list[Line]:
     return sorted([*_faults(told.script, told.now_ms), *lines], key=lambda line: line.at_ms)
 
 
-def _faults(script: Script, end_ms: int) -> Iterator[Line]:
+def _faults(script: Script, end_ms: int) -> Iterator[StoryLine]:
     for fault in script:
         if fault.at_ms <= end_ms:
-            yield Line(fault.at_ms, str(fault), is_fault=True)
+            yield StoryLine(fault.at_ms, str(fault), is_fault=True)
 
 
-def _steps(trace: Trace) -> Iterator[Line]:
+def _steps(trace: SubjectTrace) -> Iterator[StoryLine]:
     known = [step for step in trace.steps if step.action or step.otherwise]
     for routine, steps in groupby(known, key=lambda step: _action(step) in ROUTINE):
         if not routine:
-            yield from (Line(step.at_ms, _words(step)) for step in steps)
+            yield from (StoryLine(step.at_ms, _words(step)) for step in steps)
             continue
         row = list(steps)
-        yield Line(row[0].at_ms, _row(row))
+        yield StoryLine(row[0].at_ms, _row(row))
 
 
-def _row(steps: list[Step]) -> str:
+def _row(steps: list[TracePlace]) -> str:
     counted: dict[str, int] = {}
     for step in steps:
         words = _words(step)
@@ -59,10 +59,10 @@ def _row(steps: list[Step]) -> str:
     return ", ".join(told)
 
 
-def _action(step: Step) -> str:
+def _action(step: TracePlace) -> str:
     return step.action or step.otherwise or ""
 
 
-def _words(step: Step) -> str:
+def _words(step: TracePlace) -> str:
     arguments = ", ".join(f"{name}={value}" for name, value in step.params.items())
     return f"{_action(step)}({arguments})"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from properties.tla.specs import Config, SpecTree
+from properties.tla.specs import ModelConfig, SpecTree
 
 TREE = SpecTree()
 #: The modules that compose a group protocol with the disciplines, and the protocol of a row
@@ -73,7 +73,7 @@ def _lines(module: str) -> list[str]:
     cells: dict[tuple[str, str, str], dict[str, str]] = {}
     file = TREE.folder(module) / "verdicts.toml"
     for row in tomllib.loads(file.read_text(encoding="utf-8"))["verdict"]:
-        config = Config.read(Path(TREE.model(module, row["cfg"])))
+        config = ModelConfig.read(Path(TREE.model(module, row["cfg"])))
         constants = config.assigned()
         if any(constants.get(name, rule) != rule for name, rule in AS_BUILT.items()):
             continue
@@ -86,7 +86,7 @@ def _lines(module: str) -> list[str]:
     ]
 
 
-def _found(module: str, row: Mapping[str, Any], config: Config) -> dict[str, str]:
+def _found(module: str, row: Mapping[str, Any], config: ModelConfig) -> dict[str, str]:
     if row["expect"] == "violates":
         name = f"`{module}/{row['cfg']}`"
         return {row["property"]: f"**may be**, {row['length']} states ({name})"}

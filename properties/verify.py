@@ -50,7 +50,7 @@ class Stage:
 
 
 @frozen
-class Result:
+class StageResult:
     """The result and cost of a stage, with all processes that it started."""
 
     stage: str
@@ -140,7 +140,9 @@ def verify(
         known = ", ".join(stage.name for stage in loop)
         raise click.BadParameter(f"no stage {', '.join(sorted(unknown))}; there are: {known}")
     began = time.monotonic()
-    memory = Memory(work / ("passed-full.json" if full else "passed.json"), _fingerprint(CHECKOUT))
+    memory = PassedStages(
+        work / ("passed-full.json" if full else "passed.json"), _fingerprint(CHECKOUT)
+    )
     known_good = memory.passed() if resume else {}
     wanted = [stage for stage in loop if not only or stage.name in only]
     results = [known_good[stage.name] for stage in wanted if stage.name in known_good]
@@ -165,7 +167,7 @@ def verify(
         write.write_text(page(loop, results, wall_s), encoding="utf-8")
 
 
-def page(loop: Sequence[Stage], results: Sequence[Result], wall_s: float) -> str:
+def page(loop: Sequence[Stage], results: Sequence[StageResult], wall_s: float) -> str:
     """The cost of each stage and of the whole, as a page of the docs."""
     shown = {stage.name: stage.shows for stage in loop}
     rows = [
@@ -219,14 +221,14 @@ class _Running:
         """The last line of output."""
         return next((line.strip() for line in reversed(_tail(self.log)) if line.strip()), "")
 
-    def ended(self) -> Result | None:
+    def ended(self) -> StageResult | None:
         """The result, if the process has ended. `wait4` gives its cost, with all that it waited
         for."""
         pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
         if pid == 0:
             return None
         self.process.returncode = os.waitstatus_to_exitcode(status)
-        return Result(
+        return StageResult(
             self.stage.name,
             self.process.returncode,
             self.last,
@@ -235,7 +237,7 @@ class _Running:
         )
 
 
-def _run(wanted: Sequence[Stage], work: Path, console: Console) -> Generator[Result]:
+def _run(wanted: Sequence[Stage], work: Path, console: Console) -> Generator[StageResult]:
     """Run the stages' commands, as many at once as there is room for, and show their last lines.
 
     Results come as stages end. A caller that stops asking stops the running stages.
@@ -284,14 +286,14 @@ def _show(console: Console, status: Status, running: Sequence[_Running]) -> None
         status.update("\n".join(lines), spinner="dots")
 
 
-def _announce(console: Console, result: Result, *, again: bool = False) -> None:
+def _announce(console: Console, result: StageResult, *, again: bool = False) -> None:
     mark = "[green]✓[/]" if result.code == 0 else "[red]✗[/]"
     cost = "as before" if again else f"{result.wall_s:.0f} s"
     console.print(f"{mark} {result.stage:9} {escape(result.summary)}  ({cost})", soft_wrap=True)
 
 
 def _summary(
-    console: Console, loop: Sequence[Stage], results: Sequence[Result], wall_s: float
+    console: Console, loop: Sequence[Stage], results: Sequence[StageResult], wall_s: float
 ) -> None:
     table = Table(title="highwater verify", title_justify="left")
     for column in ("stage", "what it shows", "verdict"):
@@ -314,7 +316,7 @@ def _summary(
     console.print(table)
 
 
-def _conclude(console: Console, loop: Sequence[Stage], results: Sequence[Result]) -> None:
+def _conclude(console: Console, loop: Sequence[Stage], results: Sequence[StageResult]) -> None:
     failed = next((result for result in results if result.code), None)
     if failed is None:
         console.print(f"{len(results)} of {len(loop)} stages run, every promise holds.")
@@ -343,13 +345,13 @@ def _log(work: Path, stage: Stage) -> Path:
 
 
 @frozen
-class Memory:
+class PassedStages:
     """The stages that passed, for exactly these files."""
 
     path: Path
     fingerprint: str
 
-    def passed(self) -> dict[str, Result]:
+    def passed(self) -> dict[str, StageResult]:
         """The stages that passed; none if any file has changed since."""
         try:
             known = orjson.loads(self.path.read_bytes())
@@ -357,9 +359,9 @@ class Memory:
             return {}
         if known.get("fingerprint") != self.fingerprint:
             return {}
-        return {name: Result(**fields) for name, fields in known["passed"].items()}
+        return {name: StageResult(**fields) for name, fields in known["passed"].items()}
 
-    def add(self, result: Result) -> None:
+    def add(self, result: StageResult) -> None:
         """Remember a stage, in one step: a reader never sees half a file."""
         passed = self.passed() | {result.stage: result}
         data = {

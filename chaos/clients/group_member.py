@@ -32,7 +32,7 @@ ANSWERS = (
 )
 
 
-class Asked(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request without an answer: its time, and its purpose."""
 
     at_ms: int
@@ -67,7 +67,7 @@ class GroupMember(Consumer):
 
     coordinator: int | None = None
     member_id: str = ""
-    asked_for: dict[int, Asked] = field(factory=dict[int, Asked])
+    asked_for: dict[int, PendingRequest] = field(factory=dict[int, PendingRequest])
     next_at: int = 0
     next_heartbeat: int = 0
     assignments: int = 0
@@ -137,7 +137,7 @@ class GroupMember(Consumer):
         self, broker: int, body: Any, handle: Callable[[Response, Any], None], about: Any
     ) -> None:
         self.requests += 1
-        self.asked_for[self.requests] = Asked(self.simulation.timeline.now, handle, about)
+        self.asked_for[self.requests] = PendingRequest(self.simulation.timeline.now, handle, about)
         self.simulation.network.send(Request(self.id, broker, self.requests, body))
 
     def _answered(self, response: Response) -> None:

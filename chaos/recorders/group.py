@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from attrs import define, field, frozen
 
-from chaos.recorders.protocol_events import Trace
+from chaos.recorders.protocol_events import SubjectTrace
 from refimpl.coordinator.observations import CoordinatorLoaded, CoordinatorOperation
 from refimpl.coordinator.operation import Performed, TimerKey
 from refimpl.events import Json
@@ -28,14 +28,14 @@ ELSEWHERE = "ElectUnclean", "ElectLastKnown"
 
 
 @frozen
-class Member:
+class MemberArgument:
     """A member id, as an argument of a step."""
 
     id: str
 
 
 @frozen
-class Step:
+class GroupStep:
     """A step, before members have numbers; `after` is None if the group's state is not recorded."""
 
     at_ms: int
@@ -45,7 +45,7 @@ class Step:
     committed: Mapping[TopicPartition, int] | None = None
 
 
-class Change(NamedTuple):
+class GroupChange(NamedTuple):
     """A change of the group: its step, where its records end, and their leader epoch."""
 
     step: int
@@ -67,16 +67,16 @@ class GroupRecorder:
     #: A broker's replica of the partition that the group is on
     replica_of: Callable[[int], Replica]
     number: int = 0
-    steps: list[Step] = field(factory=list[Step])
+    steps: list[GroupStep] = field(factory=list[GroupStep])
     ids: set[str] = field(factory=set[str])
     #: Why the recording ends before the run, if it does
     ended: str = ""
     leads: tuple[int, int] = (0, 0)
     active: bool = False
-    changes: list[Change] = field(factory=list[Change])
-    others: list[list[Change]] = field(factory=list[list[Change]])
+    changes: list[GroupChange] = field(factory=list[GroupChange])
+    others: list[list[GroupChange]] = field(factory=list[list[GroupChange]])
     #: Changes by deposed coordinators, which no step reports
-    unheard: list[Change] = field(factory=list[Change])
+    unheard: list[GroupChange] = field(factory=list[GroupChange])
     #: The end of each coordinator's records
     wrote: dict[int, int] = field(factory=dict[int, int])
     replicated: int = 0
@@ -123,11 +123,11 @@ class GroupRecorder:
         }
         self.add("Load", {"n": len(kept)}, seen.shard.store.groups.get(self.group_id))
 
-    def _kept(self, who: int, changes: list[Change]) -> list[Change]:
+    def _kept(self, who: int, changes: list[GroupChange]) -> list[GroupChange]:
         """Those of a log's changes that are in a broker's log as well."""
         return list(takewhile(lambda one: self._is_there(who, one), changes))
 
-    def _is_there(self, who: int, one: Change) -> bool:
+    def _is_there(self, who: int, one: GroupChange) -> bool:
         epoch, end = self.replica_of(who).log.end_of(one.epoch)
         return epoch == one.epoch and one.end <= end
 
@@ -138,7 +138,7 @@ class GroupRecorder:
                 count, self.replicated = len(done), done[-1].end
                 self.others = [one[count:] for one in self.others if one[:count] == done]
                 del self.changes[:count]
-                self.steps.append(Step(self.clock(), "Replicate", {"n": count}))
+                self.steps.append(GroupStep(self.clock(), "Replicate", {"n": count}))
 
     def _decided(self, who: int, seen: o.Decided) -> None:
         if self._is_here(seen) and seen.action in ELSEWHERE:
@@ -155,7 +155,7 @@ class GroupRecorder:
             if not self.active or who != self.leads[0]:
                 if wrote:
                     epoch = self.replica_of(who).epoch
-                    self.unheard.append(Change(len(self.steps), done.end, epoch))
+                    self.unheard.append(GroupChange(len(self.steps), done.end, epoch))
             elif isinstance(done.about, m.OffsetCommitRequest):
                 self.commit(done.about, done)
             elif isinstance(done.about, TimerKey):
@@ -198,26 +198,28 @@ class GroupRecorder:
 
     def changed(self, done: Performed) -> None:
         """A change that is in the log."""
-        self.changes.append(Change(len(self.steps), done.end, self.leads[1]))
+        self.changes.append(GroupChange(len(self.steps), done.end, self.leads[1]))
 
-    def member(self, id: str) -> Member:
+    def member(self, id: str) -> MemberArgument:
         """A member, as an argument."""
         self.ids.add(id)
-        return Member(id)
+        return MemberArgument(id)
 
     def add(self, action: str, params: Params, after: Any = None) -> None:
         """A step; `after` is the group that it has left."""
         told = action in ("Load", "TakeCommit")
         committed = dict(self.committed) if told else None
-        self.steps.append(Step(self.clock(), action, params, after, committed))
+        self.steps.append(GroupStep(self.clock(), action, params, after, committed))
 
-    def trace(self) -> Trace:
+    def trace(self) -> SubjectTrace:
         """The recording, in the numbers of the spec."""
         numbers = {id: at for at, id in enumerate(sorted(self.ids), start=1)}
-        trace = Trace(self.spec, self.group_id, {})
+        trace = SubjectTrace(self.spec, self.group_id, {})
         for one in self.steps:
             params = {
-                name: numbers[value.id] if isinstance(value, Member) else self.value(value, numbers)
+                name: numbers[value.id]
+                if isinstance(value, MemberArgument)
+                else self.value(value, numbers)
                 for name, value in one.params.items()
             }
             changes: dict[str, Any] = {}

@@ -17,7 +17,7 @@ Changes = dict[str, Any]
 
 
 @define(eq=False)
-class Step:
+class TracePlace:
     """One place in a trace."""
 
     at_ms: int
@@ -33,21 +33,21 @@ class Step:
 
 
 @define(eq=False)
-class Trace:
+class SubjectTrace:
     """The steps of one subject of one spec: a partition, or a group's view of it."""
 
     spec: str
     subject: str
     initial: Changes
-    steps: list[Step] = field(factory=list[Step])
+    steps: list[TracePlace] = field(factory=list[TracePlace])
 
     def add(self, at_ms: int, action: str, params: Mapping[str, Json], **changes: Any) -> None:
         """A step that is over."""
-        self.steps.append(Step(at_ms, params, action, None, changes))
+        self.steps.append(TracePlace(at_ms, params, action, None, changes))
 
-    def reserve(self, at_ms: int, params: Mapping[str, Json], otherwise: str | None) -> Step:
+    def reserve(self, at_ms: int, params: Mapping[str, Json], otherwise: str | None) -> TracePlace:
         """A step that will be known later; if it never is, it was `otherwise`, or nothing."""
-        step = Step(at_ms, params, None, otherwise)
+        step = TracePlace(at_ms, params, None, otherwise)
         self.steps.append(step)
         return step
 

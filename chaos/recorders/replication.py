@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from attrs import define, field
 
 from chaos.recorders.group import GroupRecorder
-from chaos.recorders.protocol_events import Step, Trace
+from chaos.recorders.protocol_events import SubjectTrace, TracePlace
 from chaos.sim.addresses import BROKERS
 from chaos.sim.simulation import Simulation
 from refimpl.events import Json, as_set
@@ -36,10 +36,12 @@ class BrokerEpoch(NamedTuple):
 class Replication:
     """The steps of one partition, as the spec of that name has them."""
 
-    trace: Trace
+    trace: SubjectTrace
     replicas: dict[int, Replica] = field(factory=dict[int, Replica])
     #: The places of fetches, by follower, incarnation and number, until their answers are taken
-    places: dict[tuple[int, int, int], Step] = field(factory=dict[tuple[int, int, int], Step])
+    places: dict[tuple[int, int, int], TracePlace] = field(
+        factory=dict[tuple[int, int, int], TracePlace]
+    )
     late: set[tuple[int, int, int]] = field(factory=set[tuple[int, int, int]])
     #: Replicas that have received no metadata yet: the spec begins after that
     untold: set[int] = field(factory=lambda: set(BROKERS))
@@ -261,7 +263,7 @@ class Recorder:
         return cls(partitions, replica, group)
 
     @property
-    def traces(self) -> list[Trace]:
+    def traces(self) -> list[SubjectTrace]:
         """All traces."""
         return [*(one.trace for one in self.replication.values()), self.group.trace()]
 
@@ -288,9 +290,9 @@ class Recorder:
         self._registrations.join(one)
 
 
-def partition_trace(name: TopicPartition) -> Trace:
+def partition_trace(name: TopicPartition) -> SubjectTrace:
     """A trace of Replication in which nothing has happened."""
-    return Trace("Replication", _subject(name), _replication())
+    return SubjectTrace("Replication", _subject(name), _replication())
 
 
 def partition_watchers(

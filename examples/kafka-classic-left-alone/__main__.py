@@ -19,7 +19,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from chaos.real.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Judge, KafkaBroker
 from examples.brokers import NotInTimeError, playing
 
 TOPIC = GROUP = "classic-left-alone"
@@ -87,7 +87,7 @@ def main(policy: str, bootstrap: str | None, patience: float) -> None:
             folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
             judge = Judge.start()
             running.callback(judge.stop)
-            broker = Broker(folder, {"group.consumer.migration.policy": policy})
+            broker = KafkaBroker(folder, {"group.consumer.migration.policy": policy})
             broker.format(judge)
             running.enter_context(broker.running())
             bootstrap = broker.address

@@ -17,8 +17,8 @@ from rich.table import Table as Grid
 
 from properties.conformance import conformed, scopes
 from properties.conformance.discrepancy import FORBIDDEN, Discrepancy
-from properties.conformance.report import Budget, Report, Tick, check
-from properties.conformance.scopes import Wanted
+from properties.conformance.report import MethodBudget, ScopeReport, Tick, check
+from properties.conformance.scopes import WantedScope
 from properties.tla import InputError
 from properties.tla.errors import Unusable
 from properties.tla.graph import NAMED_STEPS
@@ -34,7 +34,7 @@ from refimpl.outputs import json_option, write_json
 @click.option(
     "--steps",
     type=click.IntRange(1),
-    default=Budget().stroll_steps,
+    default=MethodBudget().stroll_steps,
     show_default=True,
     help="Length of the random walks in each scope.",
 )
@@ -56,8 +56,8 @@ def conform(
     2: bad input or a missing tool.
     """
     console = Console()
-    budget = Budget(seed=seed, stroll_steps=steps)
-    reports: list[Report] = []
+    budget = MethodBudget(seed=seed, stroll_steps=steps)
+    reports: list[ScopeReport] = []
     try:
         known = scopes.wanted(modules, cfgs)
         todo = scopes.wanted(modules, cfgs, full=full)
@@ -74,7 +74,9 @@ def conform(
     conformed.keep(reports)
 
 
-def _reports(chosen: Sequence[Wanted], budget: Budget, console: Console) -> Iterator[Report]:
+def _reports(
+    chosen: Sequence[WantedScope], budget: MethodBudget, console: Console
+) -> Iterator[ScopeReport]:
     """The scopes in order, one per core at a time; machines are as they are in this process."""
     if len(chosen) == 1:
         with _progress(console, chosen[0].cfg) as tick:
@@ -93,7 +95,7 @@ def _reports(chosen: Sequence[Wanted], budget: Budget, console: Console) -> Iter
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _report(budget: Budget, chosen: Wanted) -> Report:
+def _report(budget: MethodBudget, chosen: WantedScope) -> ScopeReport:
     return check(chosen.load(), budget)
 
 
@@ -116,7 +118,7 @@ def _progress(console: Console, name: str) -> Generator[Tick]:
         yield tick
 
 
-def _show(report: Report, console: Console) -> None:
+def _show(report: ScopeReport, console: Console) -> None:
     """One line per action: how many edges it has, and how many of them each method reached."""
     edges, labels = report.edges, report.labels
     heads = ("bindings", "edges", *(one.method for one in report.found))
@@ -157,7 +159,7 @@ def _show(report: Report, console: Console) -> None:
 
 
 def _summary(
-    reports: Sequence[Report], differences: Sequence[Discrepancy], large: int, console: Console
+    reports: Sequence[ScopeReport], differences: Sequence[Discrepancy], large: int, console: Console
 ) -> None:
     if differences:
         shortest = min(differences, key=lambda one: len(one.path))
@@ -181,7 +183,7 @@ def _summary(
     )
 
 
-def _false_guards(found: Discrepancy, reports: Sequence[Report]) -> tuple[str, ...]:
+def _false_guards(found: Discrepancy, reports: Sequence[ScopeReport]) -> tuple[str, ...]:
     """The guards that forbid a step that the machines take; none if their search takes too long."""
     if found.at is None or found.spec != FORBIDDEN:
         return ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from properties.conformance.report import Report
+from properties.conformance.report import ScopeReport
 from properties.tla import tools
 from properties.tla.specs import cache_folder
 
@@ -23,7 +23,7 @@ def conformed() -> set[tuple[str, str]]:
     return {(row["scope"], row["method"]) for row in map(orjson.loads, rows)}
 
 
-def keep(reports: Iterable[Report]) -> None:
+def keep(reports: Iterable[ScopeReport]) -> None:
     """Keep which methods found nothing in which scopes."""
     rows = [
         {"scope": report.scope, "method": found.method}

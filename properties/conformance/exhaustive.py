@@ -12,7 +12,7 @@ from typing import TypeAlias
 from properties.conformance.binding import NoSuchChoice
 from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.machines import Machines
-from properties.conformance.memory import Memory
+from properties.conformance.memory import Snapshot
 from refimpl.errors import Refusal
 
 METHOD = "exhaustive"
@@ -29,7 +29,7 @@ def exhaustive(machines: Machines, named: Compare | None = None) -> Iterator[Dis
     yield _starts(machines)
     for state in range(len(machines.scope.graph.states)):
         machines.system.load(machines.scope.graph.state(state))
-        memory = Memory.of(machines.system)
+        memory = Snapshot.of(machines.system)
         yield (
             machines.sharing(state, memory)
             or _loaded(machines, state)
@@ -53,7 +53,7 @@ def _loaded(machines: Machines, state: int) -> Discrepancy | None:
 
 
 def _forbidden(
-    machines: Machines, state: int, memory: Memory, named: Compare | None
+    machines: Machines, state: int, memory: Snapshot, named: Compare | None
 ) -> Discrepancy | None:
     """A step that the spec forbids is refused with any choice, and leaves no trace."""
     allowed = machines.scope.graph.out[state]
@@ -75,7 +75,7 @@ def _forbidden(
     return _culprit(machines, state, memory) if memory.changed() else None
 
 
-def _culprit(machines: Machines, state: int, memory: Memory) -> Discrepancy:
+def _culprit(machines: Machines, state: int, memory: Snapshot) -> Discrepancy:
     """The refused step that left a trace."""
     for label in range(len(machines.scope.graph.actions)):
         memory.restore()
@@ -84,7 +84,7 @@ def _culprit(machines: Machines, state: int, memory: Memory) -> Discrepancy:
     raise AssertionError("several refused steps together leave a trace, and none alone")
 
 
-def _allowed(machines: Machines, state: int, memory: Memory) -> Discrepancy | None:
+def _allowed(machines: Machines, state: int, memory: Snapshot) -> Discrepancy | None:
     """A step that the spec allows is taken, and leads to the spec's successor."""
     for label in machines.scope.graph.out[state]:
         if found := machines.judge(state, label, memory):

@@ -10,8 +10,8 @@ from attrs import define, evolve, field, frozen
 
 from properties.conformance.binding import CHOICE, Binding, NoSuchChoice, snake_case
 from properties.conformance.discrepancy import FORBIDDEN, Discrepancy, changes, guard_of
-from properties.conformance.memory import Memory
-from properties.conformance.scope import Scope
+from properties.conformance.memory import Snapshot
+from properties.conformance.scope import ConformanceScope
 from properties.tla import Value
 from refimpl.errors import Refusal
 
@@ -30,7 +30,7 @@ class _Choices:
 class Machines:
     """One system and its graph; `method` names the caller, for the story."""
 
-    scope: Scope
+    scope: ConformanceScope
     method: str
     system: Binding = field(init=False)
     calls: list[Iterable[Callable[[], None]]] = field(init=False)
@@ -120,7 +120,7 @@ class Machines:
             return to
         return self._took(state)
 
-    def judge(self, state: int, label: int, memory: Memory) -> Discrepancy | None:
+    def judge(self, state: int, label: int, memory: Snapshot) -> Discrepancy | None:
         """Try a label and go back: does it lead to all that the spec allows, and nowhere else?"""
         allowed = self.scope.graph.out[state].get(label, ())
         if len(allowed) == 1 and self._leads(label, allowed[0]):
@@ -190,7 +190,7 @@ class Machines:
         path = tuple([str(graph.actions[label]) for label, _ in graph.shortest_path(state)])
         return Discrepancy(self.scope.name, self.method, path, graph.state(state), step, spec, code)
 
-    def sharing(self, state: int, memory: Memory) -> Discrepancy | None:
+    def sharing(self, state: int, memory: Snapshot) -> Discrepancy | None:
         """Reports two parts of the machines that hold the same mutable object."""
         if not memory.shared:
             return None

@@ -35,7 +35,7 @@ _values: set[type] = {
 
 
 @define
-class Memory:
+class Snapshot:
     """A copy of a system's parts at one moment."""
 
     objects: list[tuple[Any, Fields, tuple[Any, ...]]] = field(factory=list[Any])
@@ -44,7 +44,7 @@ class Memory:
     """The objects that were reached twice."""
 
     @classmethod
-    def of(cls, system: object) -> "Memory":
+    def of(cls, system: object) -> "Snapshot":
         """Remember everything that can be reached from here."""
         memory = cls()
         known: set[int] = set()

@@ -14,7 +14,7 @@ from attrs import define, field
 from properties.conformance.discrepancy import Discrepancy, guard_of
 from properties.conformance.exhaustive import METHOD, exhaustive
 from properties.conformance.machines import Machines
-from properties.conformance.scope import Scope
+from properties.conformance.scope import ConformanceScope
 from properties.tla import InputError, SpecTree
 from properties.tla.guards import FalseGuards, load_false_guards
 from properties.tla.verdicts import load
@@ -77,7 +77,7 @@ class Refusals:
         return self.machines.told(state, step, spec, f"refuses it: {code}")
 
 
-def refusals_of(scope: Scope) -> Refusals:
+def refusals_of(scope: ConformanceScope) -> Refusals:
     """The refusals to compare in a scope. Raises `InputError` if TLC cannot evaluate its guards."""
     module = scope.binding.module
     names = load(module, SpecTree()).refusals

@@ -12,9 +12,9 @@ from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.exhaustive import exhaustive
 from properties.conformance.machines import Machines
 from properties.conformance.refusals import refusals_of
-from properties.conformance.scope import Scope
+from properties.conformance.scope import ConformanceScope
 from properties.conformance.stateful import Edge, search
-from properties.conformance.walks import Run, shorten, stroll, tour
+from properties.conformance.walks import SideBySide, shorten, stroll, tour
 from properties.tla import Label, SpecTree
 from properties.tla.graph import NAMED_STEPS
 from properties.tla.verdicts import Scopes, load
@@ -24,7 +24,7 @@ SMALL_ON_DISK = 10_000
 
 
 @frozen
-class Budget:
+class MethodBudget:
     """The limits of methods that have no end of their own."""
 
     seed: int = 1
@@ -35,7 +35,7 @@ class Budget:
 
 
 @define
-class Found:
+class MethodFindings:
     """The findings of one method in one scope."""
 
     method: str
@@ -54,7 +54,7 @@ class Found:
 
 
 @define
-class Report:
+class ScopeReport:
     """All methods in one scope, without its graph."""
 
     scope: str
@@ -62,10 +62,10 @@ class Report:
     labels: tuple[Label, ...]
     edges: Counter[int]
     """Per label, how many edges the spec has."""
-    found: list[Found] = field(factory=list[Found])
+    found: list[MethodFindings] = field(factory=list[MethodFindings])
 
     @classmethod
-    def of(cls, scope: Scope) -> "Report":
+    def of(cls, scope: ConformanceScope) -> "ScopeReport":
         """Of a scope that no method has been asked about yet."""
         graph = scope.graph
         counts: Counter[int] = Counter()
@@ -111,13 +111,13 @@ def _silent(method: str, done: int, total: int) -> None:
     """A callback that does nothing."""
 
 
-def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
+def check(scope: ConformanceScope, budget: MethodBudget, tick: Tick = _silent) -> ScopeReport:
     """Compare the machines with a scope by every method that its size allows.
 
     A method that finds a difference ends there. The others still run, because one may find a
     shorter story. `tick` receives the method, its progress, and its goal.
     """
-    report = Report.of(scope)
+    report = ScopeReport.of(scope)
     methods = [_exhaustively, _strolling]
     if scope.binding.variant:
         methods = [_strolling]
@@ -133,7 +133,7 @@ def check(scope: Scope, budget: Budget, tick: Tick = _silent) -> Report:
     return report
 
 
-def _exhaustively(scope: Scope, budget: Budget, tick: Tick) -> Found:
+def _exhaustively(scope: ConformanceScope, budget: MethodBudget, tick: Tick) -> MethodFindings:
     named = scope.graph.edge_count <= NAMED_STEPS or scope.cfg in _scopes(scope).mutants
     refusals = refusals_of(scope) if named else None
     machines = refusals.machines if refusals else Machines(scope, "exhaustive")
@@ -142,7 +142,7 @@ def _exhaustively(scope: Scope, budget: Budget, tick: Tick) -> Found:
     steps, first = _first(results, lambda n: tick("exhaustive", n, states))
     attempts = steps * len(scope.graph.actions)
     compared = refusals.compared if refusals else 0
-    return Found(
+    return MethodFindings(
         "exhaustive",
         machines.reached,
         steps=attempts,
@@ -152,19 +152,19 @@ def _exhaustively(scope: Scope, budget: Budget, tick: Tick) -> Found:
     )
 
 
-def _scopes(scope: Scope) -> Scopes:
+def _scopes(scope: ConformanceScope) -> Scopes:
     return load(scope.binding.module, SpecTree()).scopes
 
 
-def _strolling(scope: Scope, budget: Budget, tick: Tick) -> Found:
-    run = Run(Machines(scope, "walk"))
+def _strolling(scope: ConformanceScope, budget: MethodBudget, tick: Tick) -> MethodFindings:
+    run = SideBySide(Machines(scope, "walk"))
     path = stroll(run, Random(budget.seed), budget.stroll_steps)
     _, first = _first(path, lambda n: tick("walk", n, budget.stroll_steps))
     return _from_run("walk", run, first)
 
 
-def _touring(scope: Scope, budget: Budget, tick: Tick) -> Found:
-    run = Run(Machines(scope, "tour"))
+def _touring(scope: ConformanceScope, budget: MethodBudget, tick: Tick) -> MethodFindings:
+    run = SideBySide(Machines(scope, "tour"))
     edges = scope.graph.edge_count
     _, first = _first(tour(run), lambda _: tick("tour", len(run.taken), edges))
     found = _from_run("tour", run, first)
@@ -172,9 +172,9 @@ def _touring(scope: Scope, budget: Budget, tick: Tick) -> Found:
     return found
 
 
-def _searching(scope: Scope, budget: Budget, tick: Tick) -> Found:
+def _searching(scope: ConformanceScope, budget: MethodBudget, tick: Tick) -> MethodFindings:
     taken: set[Edge] = set()
-    found = Found("Hypothesis")
+    found = MethodFindings("Hypothesis")
     for number in range(budget.rounds):
         tick("Hypothesis", number, budget.rounds)
         found.discrepancy = search(scope, taken, budget.examples, budget.steps)
@@ -184,8 +184,8 @@ def _searching(scope: Scope, budget: Budget, tick: Tick) -> Found:
     return found
 
 
-def _from_run(method: str, run: Run, first: Discrepancy | None) -> Found:
-    found = Found(method, run.reached(), steps=run.steps)
+def _from_run(method: str, run: SideBySide, first: Discrepancy | None) -> MethodFindings:
+    found = MethodFindings(method, run.reached(), steps=run.steps)
     if first:
         found.discrepancy = shorten(run, run.tried) or first
     return found

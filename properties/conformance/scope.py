@@ -6,11 +6,11 @@ from attrs import field, frozen
 
 from properties.conformance.binding import Binding
 from properties.tla import Graph, InputError, SpecTree, Value, load_graph, parse
-from properties.tla.specs import Config
+from properties.tla.specs import ModelConfig
 
 
 @frozen(eq=False)
-class Scope:
+class ConformanceScope:
     """Everything that a check of one configuration needs."""
 
     binding: type[Binding]
@@ -19,10 +19,12 @@ class Scope:
     graph: Graph = field(repr=False)
 
     @classmethod
-    def of(cls, binding: type[Binding], cfg: str, tree: SpecTree | None = None) -> "Scope":
+    def of(
+        cls, binding: type[Binding], cfg: str, tree: SpecTree | None = None
+    ) -> "ConformanceScope":
         """The scope of a configuration by its name."""
         tree = tree or SpecTree()
-        constants = constants_of(Config.read(tree.model(binding.module, cfg)))
+        constants = constants_of(ModelConfig.read(tree.model(binding.module, cfg)))
         for name, value in binding.knobs.items():
             if constants.get(name) != value:
                 raise InputError(
@@ -40,6 +42,6 @@ class Scope:
         return self.binding(self.constants)
 
 
-def constants_of(config: Config) -> dict[str, Value]:
+def constants_of(config: ModelConfig) -> dict[str, Value]:
     """The constants of a configuration, as values."""
     return {name: parse(text) for name, text in config.assigned().items()}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from properties.conformance.binding import check_names
-from properties.conformance.scope import Scope
+from properties.conformance.scope import ConformanceScope
 from properties.modules.descriptor import module, modules
 from properties.tla import InputError, SpecTree, graph
 from properties.tla.verdicts import Table
@@ -34,23 +34,23 @@ def _of(table: Table, full: bool) -> list[str]:
 
 
 @frozen
-class Wanted:
+class WantedScope:
     """A scope that is to be checked, before its graph is read."""
 
     module: str
     cfg: str
     on_disk: bool = False
 
-    def load(self) -> Scope:
+    def load(self) -> ConformanceScope:
         """The scope with its graph, from the cache or from TLC."""
         asked = module(self.module)
         binding = (self.on_disk and asked.on_disk) or asked.binding
-        return Scope.of(binding, self.cfg)
+        return ConformanceScope.of(binding, self.cfg)
 
 
 def wanted(
     names: tuple[str, ...] = (), cfgs: tuple[str, ...] = (), *, full: bool = True
-) -> list[Wanted]:
+) -> list[WantedScope]:
     """The same, each followed by itself on Kafka's files where its module's table says so.
 
     Raises `InputError` if the names of a module and its machines differ.
@@ -58,15 +58,15 @@ def wanted(
     chosen = scopes(names, cfgs, full=full)
     for name in dict.fromkeys(name for name, _ in chosen):
         check_names(module(name).binding)
-    found: list[Wanted] = []
+    found: list[WantedScope] = []
     for name, cfg in chosen:
-        found.append(Wanted(name, cfg))
+        found.append(WantedScope(name, cfg))
         if module(name).on_disk is not None and cfg in module(name).table().scopes.disk:
-            found.append(Wanted(name, cfg, on_disk=True))
+            found.append(WantedScope(name, cfg, on_disk=True))
     return found
 
 
-def by_module(chosen: Iterable[Wanted]) -> list[tuple[str, list[str]]]:
+def by_module(chosen: Iterable[WantedScope]) -> list[tuple[str, list[str]]]:
     """The configurations of each module, each once; where there are most of them, first."""
     found: dict[str, dict[str, None]] = {}
     for one in chosen:

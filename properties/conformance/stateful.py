@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.machines import Machines
-from properties.conformance.memory import Memory
-from properties.conformance.scope import Scope
-from properties.conformance.walks import Run
+from properties.conformance.memory import Snapshot
+from properties.conformance.scope import ConformanceScope
+from properties.conformance.walks import SideBySide
 
 Edge: TypeAlias = tuple[int, int, int]
 
@@ -34,7 +34,7 @@ class Differs(AssertionError):
 
 
 @frozen
-class Choice:
+class DrawnLabel:
     """Hypothesis's draw: a label and, if the spec allows it, its successor."""
 
     label: int
@@ -45,7 +45,9 @@ class Choice:
         return self.name
 
 
-def machine(scope: Scope, known: Set[Edge], taken: set[Edge]) -> type[RuleBasedStateMachine]:
+def machine(
+    scope: ConformanceScope, known: Set[Edge], taken: set[Edge]
+) -> type[RuleBasedStateMachine]:
     """A machine that prefers edges that are not `known`, and adds those that it takes to `taken`.
 
     `known` must not change while Hypothesis runs: if the possible draws depended on earlier ones,
@@ -58,7 +60,7 @@ def machine(scope: Scope, known: Set[Edge], taken: set[Edge]) -> type[RuleBasedS
     class Walk(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
-            self.run = Run(machines)
+            self.run = SideBySide(machines)
             self.run.taken = taken
 
         @rule(data=st.data())
@@ -66,11 +68,13 @@ def machine(scope: Scope, known: Set[Edge], taken: set[Edge]) -> type[RuleBasedS
             """One step that the spec allows; now and then one that it forbids."""
             self.compare()
             here = self.run.state
-            allowed = [Choice(k, to, names[k]) for k, tos in out[here].items() for to in tos]
+            allowed = [DrawnLabel(k, to, names[k]) for k, tos in out[here].items() for to in tos]
             fresh = [one for one in allowed if (here, one.label, one.to) not in known]
             choices = fresh or allowed
             if not choices or data.draw(st.integers(0, 9), "one in ten is refused") >= ALLOWED:
-                choices = [Choice(k, here, n) for k, n in enumerate(names) if k not in out[here]]
+                choices = [
+                    DrawnLabel(k, here, n) for k, n in enumerate(names) if k not in out[here]
+                ]
             drawn = data.draw(st.sampled_from(choices), "step")
             event(actions[drawn.label].name)
             if found := self.run.step(drawn.label, drawn.to):
@@ -78,7 +82,7 @@ def machine(scope: Scope, known: Set[Edge], taken: set[Edge]) -> type[RuleBasedS
 
         def compare(self) -> None:
             """Everything that is enabled here is, and nothing else, on either side."""
-            memory = Memory.of(self.run.machines.system)
+            memory = Snapshot.of(self.run.machines.system)
             if found := machines.sharing(self.run.state, memory):
                 raise Differs(self.run.on_this_path(found))
             for label in range(len(actions)):
@@ -89,7 +93,7 @@ def machine(scope: Scope, known: Set[Edge], taken: set[Edge]) -> type[RuleBasedS
 
 
 def search(
-    scope: Scope, taken: set[Edge], examples: int, steps: int, shrink: bool = True
+    scope: ConformanceScope, taken: set[Edge], examples: int, steps: int, shrink: bool = True
 ) -> Discrepancy | None:
     """Let Hypothesis look for a difference, the same way each time; `taken` grows."""
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]

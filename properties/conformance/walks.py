@@ -13,8 +13,8 @@ from attrs import define, evolve, field
 
 from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.machines import Machines
-from properties.conformance.memory import Memory
-from properties.conformance.scope import Scope
+from properties.conformance.memory import Snapshot
+from properties.conformance.scope import ConformanceScope
 
 #: The most states that the tour searches for a missing edge before it starts again.
 HORIZON = 64
@@ -25,7 +25,7 @@ FORBIDDEN = 0.25
 
 
 @define
-class Run:
+class SideBySide:
     """The machines and the spec, side by side; `taken` are the edges they have taken together."""
 
     machines: Machines
@@ -39,7 +39,7 @@ class Run:
         self.again()
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> ConformanceScope:
         return self.machines.scope
 
     def again(self) -> None:
@@ -64,7 +64,7 @@ class Run:
             self.taken.add((self.state, label, outcome))
             self.state = outcome
             return None
-        memory = Memory.of(self.machines.system) if len(allowed) > 1 else None
+        memory = Snapshot.of(self.machines.system) if len(allowed) > 1 else None
         for outcome in self.machines.outcomes(self.state, label):
             if isinstance(outcome, str):
                 return self._differs(label, outcome)
@@ -99,7 +99,7 @@ class Run:
 
     def sharing(self) -> Discrepancy | None:
         """Reports two parts of the machines that now hold the same mutable object."""
-        found = self.machines.sharing(self.state, Memory.of(self.machines.system))
+        found = self.machines.sharing(self.state, Snapshot.of(self.machines.system))
         return found and self.on_this_path(found)
 
     def _differs(self, label: int, code: str) -> Discrepancy:
@@ -118,7 +118,7 @@ class Run:
         return Counter(label for _, label, _ in self.taken)
 
 
-def stroll(run: Run, random: Random, steps: int) -> Iterator[Discrepancy | None]:
+def stroll(run: SideBySide, random: Random, steps: int) -> Iterator[Discrepancy | None]:
     """A random walk: mostly steps that the spec allows, with a preference for new ones."""
     graph = run.scope.graph
     labels = range(len(graph.actions))
@@ -136,7 +136,7 @@ def stroll(run: Run, random: Random, steps: int) -> Iterator[Discrepancy | None]
     yield run.sharing()
 
 
-def tour(run: Run) -> Iterator[Discrepancy | None]:
+def tour(run: SideBySide) -> Iterator[Discrepancy | None]:
     """Every edge, by as few restarts as a greedy traveller needs; at each state that is new to it
     everything that the spec forbids is tried as well."""
     graph = run.scope.graph
@@ -166,7 +166,9 @@ def tour(run: Run) -> Iterator[Discrepancy | None]:
             yield run.sharing()
 
 
-def _nearest(run: Run, missing: Sequence[list[tuple[int, int]]]) -> Sequence[tuple[int, int]]:
+def _nearest(
+    run: SideBySide, missing: Sequence[list[tuple[int, int]]]
+) -> Sequence[tuple[int, int]]:
     """The shortest way from here over the nearest edge that was not taken yet."""
     here = missing[run.state]
     if here:
@@ -189,7 +191,7 @@ def _nearest(run: Run, missing: Sequence[list[tuple[int, int]]]) -> Sequence[tup
     return ()
 
 
-def shorten(run: Run, labels: Sequence[int]) -> Discrepancy | None:
+def shorten(run: SideBySide, labels: Sequence[int]) -> Discrepancy | None:
     """The shortest difference found by leaving out steps of a path that ends in one.
 
     None if the path, gone again, does not end in one.
@@ -209,7 +211,7 @@ def shorten(run: Run, labels: Sequence[int]) -> Discrepancy | None:
     return found
 
 
-def _replay(run: Run, labels: Sequence[int]) -> Discrepancy | None:
+def _replay(run: SideBySide, labels: Sequence[int]) -> Discrepancy | None:
     run.again()
     for label in labels:
         found = run.step(label)

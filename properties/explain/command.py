@@ -10,19 +10,19 @@ import click
 from rich.console import Console
 
 from properties.conformance.binding import snake_case
-from properties.explain.lookup import Found, find, switched_off
+from properties.explain.lookup import FoundProperty, find, switched_off
 from properties.explain.quoted import KafkaRule, Promise, definition, kafka_rules, promises
 from properties.modules.descriptor import modules
 from properties.mutants.catalogue import Mutant, catalogue, module_of
 from properties.mutants.edits import function_at
 from properties.tla import InputError, SpecTree
 from properties.tla.errors import Unusable
-from properties.tla.runner import Job, Options, run_all
+from properties.tla.runner import ModelJob, Options, run_all
 from properties.tla.spec_report import console as wide
 from properties.tla.spec_report import story
 from properties.tla.specs import CHECKOUT
 from properties.tla.tlc import HEAP_MB
-from properties.tla.verdicts import Verdict
+from properties.tla.verdicts import ExpectedVerdict
 from refimpl.outputs import json_option, write_json
 
 #: The number of configurations that the message names if the requested one does not exist.
@@ -65,7 +65,9 @@ def explain(
         raise Unusable(str(wrong)) from None
 
 
-def _to_tell(found: Sequence[Found], cfg: str | None) -> tuple[Found, Verdict] | None:
+def _to_tell(
+    found: Sequence[FoundProperty], cfg: str | None
+) -> tuple[FoundProperty, ExpectedVerdict] | None:
     """The counterexample to show. A configuration that breaks nothing is the user's mistake."""
     module, _, short = (cfg or "").rpartition("/")
     asked = [one for one in found if module in ("", one.module)]
@@ -75,7 +77,7 @@ def _to_tell(found: Sequence[Found], cfg: str | None) -> tuple[Found, Verdict] |
     return min(pairs, key=lambda pair: pair[1].length or 0, default=None)
 
 
-def _nearest(found: Sequence[Found], cfg: str) -> str:
+def _nearest(found: Sequence[FoundProperty], cfg: str) -> str:
     """The configurations that break a property: all of a few, else those with similar names."""
     names = [f"{one.module}/{row.cfg}" for one in found for row in one.break_it]
     if len(names) <= FEW:
@@ -87,8 +89,8 @@ def _nearest(found: Sequence[Found], cfg: str) -> str:
     return f"did you mean {' or '.join(near)}?"
 
 
-def _tell(found: Found, row: Verdict, tree: SpecTree, console: Console) -> None:
-    job, options = Job(found.table, row), Options(tree, 1, HEAP_MB, explain=True)
+def _tell(found: FoundProperty, row: ExpectedVerdict, tree: SpecTree, console: Console) -> None:
+    job, options = ModelJob(found.table, row), Options(tree, 1, HEAP_MB, explain=True)
     with console.status(f"TLC looks for the counterexample of {job.name}"):
         (result,) = run_all([job], options)
     console.print("\n".join(story(result)), soft_wrap=True, markup=False)
@@ -98,7 +100,7 @@ def _tell(found: Found, row: Verdict, tree: SpecTree, console: Console) -> None:
 # ------------------------------------------------------------------------------ what is known
 
 
-def paragraphs(found: Found, tree: SpecTree) -> Iterator[list[str]]:
+def paragraphs(found: FoundProperty, tree: SpecTree) -> Iterator[list[str]]:
     """Everything but the counterexample, a paragraph each."""
     quote = definition(found.module, found.name, tree)
     yield [f"{found.module}.{found.name}", "=" * len(f"{found.module}.{found.name}")]
@@ -115,7 +117,7 @@ def paragraphs(found: Found, tree: SpecTree) -> Iterator[list[str]]:
         yield ["kept by", *_indented(rules)]
 
 
-def as_json(found: Found, tree: SpecTree) -> dict[str, Any]:
+def as_json(found: FoundProperty, tree: SpecTree) -> dict[str, Any]:
     """The same for programs."""
     quote = definition(found.module, found.name, tree)
     formula = None
@@ -147,7 +149,7 @@ def as_json(found: Found, tree: SpecTree) -> dict[str, Any]:
     }
 
 
-def _broken(found: Found, tree: SpecTree) -> Iterator[str]:
+def _broken(found: FoundProperty, tree: SpecTree) -> Iterator[str]:
     for row in found.break_it:
         known = " ".join(filter(None, (row.kip, row.jira)))
         yield f"{row.cfg}, {row.length} states{f' ({known})' * bool(known)}"
@@ -157,7 +159,7 @@ def _broken(found: Found, tree: SpecTree) -> Iterator[str]:
             yield f"    {row.note}"
 
 
-def _rules(found: Found, tree: SpecTree) -> Iterator[str]:
+def _rules(found: FoundProperty, tree: SpecTree) -> Iterator[str]:
     """Each rule: its function, its class in Kafka, its known bugs."""
     for rule, function in _functions(found, promises()):
         yield f"{rule}: {_place(function)}"
@@ -173,7 +175,7 @@ def _kafka_of(rule: str, module: str) -> Sequence[KafkaRule]:
     return [row for row in kafka_rules(module) if re.match(rf"`{short}`", row.rule)]
 
 
-def _functions(found: Found, known: Sequence[Promise]) -> Sequence[tuple[str, str]]:
+def _functions(found: FoundProperty, known: Sequence[Promise]) -> Sequence[tuple[str, str]]:
     """The rules that the promise names; else the module's actions, by the name that they share
     with a method of its machines."""
     formula = f"{found.module}.{found.name}"
@@ -225,7 +227,7 @@ def _shown(file: Path) -> str:
     return str(file.relative_to(CHECKOUT) if file.is_relative_to(CHECKOUT) else file)
 
 
-def _states(row: Verdict) -> str:
+def _states(row: ExpectedVerdict) -> str:
     return f", all {row.distinct:,} states" if row.distinct else ""
 
 

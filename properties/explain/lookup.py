@@ -6,37 +6,37 @@ from difflib import get_close_matches
 from attrs import frozen
 
 from properties.tla import InputError, SpecTree
-from properties.tla.specs import Config
+from properties.tla.specs import ModelConfig
 from properties.tla.twins import promises
-from properties.tla.verdicts import Kind, Table, Verdict, load
+from properties.tla.verdicts import ExpectedVerdict, Purpose, Table, load
 
 #: The number of names that the message lists for an unknown or ambiguous name.
 FEW = 6
 
 
 @frozen
-class Found:
+class FoundProperty:
     """A property of one module, and the rows of its table that are about it."""
 
     name: str
     table: Table
-    keep: tuple[Verdict, ...]
+    keep: tuple[ExpectedVerdict, ...]
     """The configurations in which TLC finds that it holds."""
-    break_it: tuple[Verdict, ...]
+    break_it: tuple[ExpectedVerdict, ...]
     """Those in which it is violated, the shortest counterexample first."""
 
     @property
     def module(self) -> str:
         return self.table.module
 
-    def broken_in(self, cfg: str | None) -> Verdict | None:
+    def broken_in(self, cfg: str | None) -> ExpectedVerdict | None:
         """The row of the shown counterexample: the requested one, else the shortest."""
         if cfg is None:
             return next(iter(self.break_it), None)
         return next((row for row in self.break_it if row.cfg == cfg), None)
 
 
-def find(name: str, tree: SpecTree) -> Sequence[Found]:
+def find(name: str, tree: SpecTree) -> Sequence[FoundProperty]:
     """The property in each module that has it; `Module.Property` means that one alone.
 
     Raises InputError with the nearest names for one that no module checks.
@@ -56,33 +56,36 @@ def find(name: str, tree: SpecTree) -> Sequence[Found]:
     return found
 
 
-def _in_table(name: str, table: Table, tree: SpecTree) -> Iterator[Found]:
+def _in_table(name: str, table: Table, tree: SpecTree) -> Iterator[FoundProperty]:
     keep = tuple(
         row
         for row in table.verdicts
-        if row.kind is Kind.OK and name in promises(Config.read(tree.model(table.module, row.cfg)))
+        if row.kind is Purpose.OK
+        and name in promises(ModelConfig.read(tree.model(table.module, row.cfg)))
     )
     breaks = [row for row in table.verdicts if row.property == name]
     if keep or breaks:
-        breaks.sort(key=lambda row: (row.kind is Kind.PROBE, row.length or 0, row.distinct or 0))
-        yield Found(name, table, keep, tuple(breaks))
+        breaks.sort(key=lambda row: (row.kind is Purpose.PROBE, row.length or 0, row.distinct or 0))
+        yield FoundProperty(name, table, keep, tuple(breaks))
 
 
 def _names(table: Table, tree: SpecTree) -> set[str]:
     checked = {row.property for row in table.verdicts if row.property}
     for row in table.verdicts:
-        checked.update(promises(Config.read(tree.model(table.module, row.cfg))))
+        checked.update(promises(ModelConfig.read(tree.model(table.module, row.cfg))))
     return checked
 
 
-def switched_off(table: Table, row: Verdict, tree: SpecTree) -> Mapping[str, tuple[str, str]]:
+def switched_off(
+    table: Table, row: ExpectedVerdict, tree: SpecTree
+) -> Mapping[str, tuple[str, str]]:
     """The rules in which a row differs from the nearest one that passes: name, there, here."""
-    here = Config.read(tree.model(table.module, row.cfg)).assigned()
+    here = ModelConfig.read(tree.model(table.module, row.cfg)).assigned()
     near: dict[str, tuple[str, str]] | None = None
     for other in table.verdicts:
-        if other.kind is not Kind.OK:
+        if other.kind is not Purpose.OK:
             continue
-        there = Config.read(tree.model(table.module, other.cfg)).assigned()
+        there = ModelConfig.read(tree.model(table.module, other.cfg)).assigned()
         differ = {k: (there[k], here[k]) for k in here if k in there and there[k] != here[k]}
         if differ and (near is None or len(differ) < len(near)):
             near = differ

@@ -14,9 +14,9 @@ from attrs import evolve, field, frozen
 from properties.modules.descriptor import modules
 from properties.mutants import forked, methods
 from properties.mutants.catalogue import module_of
-from properties.mutants.forked import Gate, Kept, Result, Trial
-from properties.mutants.generated import Generated, generated
-from properties.mutants.suite import Suite, closure, functions_in, learned
+from properties.mutants.forked import Gate, Kept, MutantResult, Trial
+from properties.mutants.generated import GeneratedMutant, generated
+from properties.mutants.suite import CollectedTests, closure, functions_in, learned
 from properties.tla import InputError
 from properties.tla.specs import CHECKOUT
 
@@ -58,10 +58,10 @@ _MUTANTS = tuple(f"properties/mutants/{name}.py" for name in ("edits", "generate
 
 
 @frozen
-class Job:
+class MutantJob:
     """One mutant, and how it is tried."""
 
-    mutant: Generated
+    mutant: GeneratedMutant
     modules: tuple[str, ...]
     gates: Mapping[str, Gate]
 
@@ -85,12 +85,12 @@ class Job:
 class Runners:
     """The gates that execute each function; other gates cannot kill its mutants."""
 
-    suite: Suite | None = None
+    suite: CollectedTests | None = None
     simulated: Mapping[str, Collection[str]] = field(factory=dict[str, Collection[str]])
     """The functions that each gate of the simulator calls."""
 
     @classmethod
-    def seen(cls, suite: Suite, todo: Sequence[Job]) -> "Runners":
+    def seen(cls, suite: CollectedTests, todo: Sequence[MutantJob]) -> "Runners":
         """The tests, and the simulator if it is asked of anything."""
         asked = [name for name in _SIMULATES if any(name in job.gates for job in todo)]
         files = closure([_SIMULATOR]) if asked else []
@@ -121,21 +121,21 @@ def _ran_by(name: str) -> Callable[[], Iterator[tuple[str, Iterable[str]]]]:
     return seen
 
 
-def jobs(wanted: Sequence[str] = ()) -> list[Job]:
+def jobs(wanted: Sequence[str] = ()) -> list[MutantJob]:
     """Every mutant of the machines that a descriptor names, and of the node.
 
     With `wanted` only those whose name has one of these parts. Raises `InputError` if none has.
     """
     files = dict.fromkeys(machine for module in modules().values() for machine in module.machines)
-    found: list[Job] = []
+    found: list[MutantJob] = []
     for file in files:
         if not _may_have(module_of(file), wanted):
             continue
         names = tuple(name for name, module in modules().items() if file in module.machines)
         mutants = generated(module_of(file))
-        found += [Job(mutant, names, GATES[_package(mutant.function)]) for mutant in mutants]
+        found += [MutantJob(mutant, names, GATES[_package(mutant.function)]) for mutant in mutants]
     found += [
-        Job(mutant, (), GATES[room])
+        MutantJob(mutant, (), GATES[room])
         for room in (CONTROLLER, NODE, REPLICA)
         for file in _files(room)
         if _may_have(file, wanted)
@@ -155,9 +155,9 @@ def _may_have(module: str, wanted: Sequence[str]) -> bool:
     )
 
 
-def sampled(todo: Sequence[Job], most: int, seed: int) -> list[Job]:
+def sampled(todo: Sequence[MutantJob], most: int, seed: int) -> list[MutantJob]:
     """Of each file so many at most, drawn by the seed: how well the file is held, at less cost."""
-    drawn: list[Job] = []
+    drawn: list[MutantJob] = []
     for file, of in groupby(todo, lambda job: job.mutant.file):
         jobs = [*of]
         drawn += Random(f"{seed} {file}").sample(jobs, min(most, len(jobs)))
@@ -174,7 +174,9 @@ def _package(function: str) -> str:
     return next(one for one in TESTS if function.startswith(f"{one}."))
 
 
-def run(todo: Sequence[Job], at_once: int, runners: Runners | None = None) -> Iterator[Result]:
+def run(
+    todo: Sequence[MutantJob], at_once: int, runners: Runners | None = None
+) -> Iterator[MutantResult]:
     """The result of each mutant. Without `runners`, tests and simulator are not asked."""
     for package, of in TESTS.items():
         chosen = [job for job in todo if _package(job.mutant.function) == package]
@@ -201,8 +203,8 @@ def _sources(*places: str) -> list[Path]:
 
 
 def _cheap_ones_first(
-    chosen: Sequence[Job], kept: Kept, at_once: int, runners: Runners
-) -> Iterator[Result]:
+    chosen: Sequence[MutantJob], kept: Kept, at_once: int, runners: Runners
+) -> Iterator[MutantResult]:
     """Ask the tests first, which need no graphs; ask the other gates about the survivors."""
     trials = [job.trial(runners) for job in chosen]
     tested = [one for one in trials if "tests" in one.gates]
@@ -238,13 +240,13 @@ def stale_explanations(known: Iterable[str]) -> list[str]:
 
 
 @frozen
-class Tally:
+class GateTally:
     """The gates' totals."""
 
     asked: Counter[str]
     killed: Counter[str]
     cpu_s: Mapping[str, float]
-    survivors: tuple[Generated, ...]
+    survivors: tuple[GeneratedMutant, ...]
     """The mutants that no gate found, without an explanation."""
     files: Mapping[str, tuple[int, int]]
     """Per file how many were killed, and how many live."""
@@ -259,12 +261,12 @@ class Tally:
         return found / max(1, found + len(self.survivors))
 
 
-def tally(todo: Sequence[Job], results: Iterable[Result]) -> Tally:
+def tally(todo: Sequence[MutantJob], results: Iterable[MutantResult]) -> GateTally:
     """Add up what became of the mutants."""
     reasons, by_name = explained(), {job.mutant.name: job.mutant for job in todo}
     asked, killed = Counter[str](), Counter[str]()
     cpu_s: dict[str, float] = defaultdict(float)
-    survivors: list[Generated] = []
+    survivors: list[GeneratedMutant] = []
     revived: list[str] = []
     files = Counter[str]()
     equivalent = 0
@@ -283,4 +285,4 @@ def tally(todo: Sequence[Job], results: Iterable[Result]) -> Tally:
     ordered = sorted(survivors, key=lambda mutant: (mutant.file, mutant.line))
     alive = Counter(mutant.file for mutant in survivors)
     held = {file: (files[file], alive[file]) for file in files | alive}
-    return Tally(asked, killed, cpu_s, tuple(ordered), held, equivalent, tuple(revived))
+    return GateTally(asked, killed, cpu_s, tuple(ordered), held, equivalent, tuple(revived))

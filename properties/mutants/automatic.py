@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 
 from properties.mutants import auto
-from properties.mutants.auto import Job, Runners, Tally
-from properties.mutants.generated import Generated
-from properties.mutants.suite import Suite, with_suite
+from properties.mutants.auto import GateTally, MutantJob, Runners
+from properties.mutants.generated import GeneratedMutant
+from properties.mutants.suite import CollectedTests, with_suite
 from properties.tla import InputError
 from properties.tla.errors import Unusable
 from refimpl.outputs import write_json
@@ -58,8 +58,8 @@ def automatic(
     return _judged(tally, stale, console)
 
 
-def _asked(todo: Sequence[Job], console: Console) -> Tally:
-    def asked(suite: Suite) -> Tally:
+def _asked(todo: Sequence[MutantJob], console: Console) -> GateTally:
+    def asked(suite: CollectedTests) -> GateTally:
         results = auto.run(todo, os.cpu_count() or 1, Runners.seen(suite, todo))
         return auto.tally(todo, watched(results, len(todo), "generated mutants", console))
 
@@ -72,11 +72,11 @@ def _asked(todo: Sequence[Job], console: Console) -> Tally:
     return with_suite(folders, asked)
 
 
-def _told(mutant: Generated) -> dict[str, str]:
+def _told(mutant: GeneratedMutant) -> dict[str, str]:
     return {"place": mutant.place, "kind": mutant.kind, "name": mutant.name}
 
 
-def _write(tally: Tally, json_file: Path | None) -> None:
+def _write(tally: GateTally, json_file: Path | None) -> None:
     files = {
         file: {"killed": killed, "alive": alive} for file, (killed, alive) in tally.files.items()
     }
@@ -89,7 +89,7 @@ def _write(tally: Tally, json_file: Path | None) -> None:
     write_json(json_file, {**told, "survivors": survivors})
 
 
-def _files(tally: Tally, console: Console) -> None:
+def _files(tally: GateTally, console: Console) -> None:
     """The kill rate of each file, without mutants that are known to be equivalent."""
     grid = Grid("file", "mutants", "killed", "rate", box=SIMPLE)
     for column in grid.columns[1:]:
@@ -100,7 +100,7 @@ def _files(tally: Tally, console: Console) -> None:
     console.print(grid)
 
 
-def _gates(tally: Tally, console: Console) -> None:
+def _gates(tally: GateTally, console: Console) -> None:
     grid = Grid("gate", "asked", "killed", "rate", "CPU s", box=SIMPLE)
     for column in grid.columns[1:]:
         column.justify = "right"
@@ -112,7 +112,7 @@ def _gates(tally: Tally, console: Console) -> None:
     console.print(grid)
 
 
-def _judged(tally: Tally, stale: list[str], console: Console) -> bool:
+def _judged(tally: GateTally, stale: list[str], console: Console) -> bool:
     """Print the surviving mutants, by file and line, and errors in their explanations."""
 
     def say(line: str) -> None:

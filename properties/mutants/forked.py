@@ -52,7 +52,7 @@ class Trial:
 
 
 @frozen
-class Answer:
+class GateAnswer:
     """A gate's answer about one mutant."""
 
     found: bool
@@ -60,11 +60,11 @@ class Answer:
 
 
 @frozen
-class Result:
+class MutantResult:
     """The result of one mutant: the answers of the gates asked, in this order."""
 
     name: str
-    answers: Mapping[str, Answer] = field(factory=dict[str, Answer])
+    answers: Mapping[str, GateAnswer] = field(factory=dict[str, GateAnswer])
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -101,16 +101,16 @@ class Kept:
             }
         )
 
-    def read(self) -> dict[str, Result]:
+    def read(self) -> dict[str, MutantResult]:
         """The earlier results, by the mutant's name."""
-        answers: dict[str, dict[str, Answer]] = {}
+        answers: dict[str, dict[str, GateAnswer]] = {}
         for gate, path in self.paths.items():
             for line in path.read_bytes().splitlines() if path.is_file() else ():
                 row = orjson.loads(line)
-                answers.setdefault(row["name"], {})[gate] = Answer(row["found"], row["cpu_s"])
-        return {name: Result(name, of) for name, of in answers.items()}
+                answers.setdefault(row["name"], {})[gate] = GateAnswer(row["found"], row["cpu_s"])
+        return {name: MutantResult(name, of) for name, of in answers.items()}
 
-    def add(self, result: Result, before: Result) -> None:
+    def add(self, result: MutantResult, before: MutantResult) -> None:
         """Keep the answers that are new."""
         for gate in result.answers.keys() - before.answers.keys():
             path = self.paths[gate]
@@ -122,7 +122,7 @@ class Kept:
 
 def run(
     todo: Sequence[Trial], kept: Kept, at_once: int, prepare: Callable[[Trial], object] = id
-) -> Iterator[Result]:
+) -> Iterator[MutantResult]:
     """The result of each mutant, with known results of the same files first.
 
     `prepare` loads the modules of a trial once for all processes. Mutants of the same modules run
@@ -130,15 +130,15 @@ def run(
     fails without a mutant.
     """
     known = kept.read()
-    left: list[tuple[Trial, Result]] = []
+    left: list[tuple[Trial, MutantResult]] = []
     for one in todo:
-        before = known.get(one.name, Result(one.name))
+        before = known.get(one.name, MutantResult(one.name))
         gates = _unasked(one, before)
         if gates:
             left.append((evolve(one, gates=gates), before))
         else:
             yield before
-    alike: dict[tuple[str, ...], list[tuple[Trial, Result]]] = {}
+    alike: dict[tuple[str, ...], list[tuple[Trial, MutantResult]]] = {}
     for one, before in left:
         alike.setdefault(one.modules, []).append((one, before))
     for group in alike.values():
@@ -152,7 +152,7 @@ def run(
                 yield result
 
 
-def _unasked(one: Trial, seen: Result) -> dict[str, Gate]:
+def _unasked(one: Trial, seen: MutantResult) -> dict[str, Gate]:
     """The gates whose answer is still wanted."""
     if seen.killers and not one.thorough:
         return {}
@@ -171,12 +171,12 @@ def _prove_the_gates(todo: Iterable[Trial], kept: Kept, at_once: int, folder: Pa
         Trial(unbroken(names), nullcontext, names, {name: gate}, True)
         for (names, name), gate in asked.items()
     ]
-    before = [(one, known.get(one.name, Result(one.name))) for one in proofs]
+    before = [(one, known.get(one.name, MutantResult(one.name))) for one in proofs]
     left = [(evolve(one, gates=_unasked(one, seen)), seen) for one, seen in before]
     for result in _forked([pair for pair in left if pair[0].gates], at_once, folder):
         if result.killers:
             raise InputError(f"{', '.join(result.killers)} fails without any mutant: {result.name}")
-        kept.add(result, known.get(result.name, Result(result.name)))
+        kept.add(result, known.get(result.name, MutantResult(result.name)))
 
 
 def unbroken(names: Sequence[str]) -> str:
@@ -184,9 +184,11 @@ def unbroken(names: Sequence[str]) -> str:
     return f"no mutant, {', '.join(names) or 'the node'}"
 
 
-def _forked(todo: Sequence[tuple[Trial, Result]], at_once: int, folder: Path) -> Iterator[Result]:
+def _forked(
+    todo: Sequence[tuple[Trial, MutantResult]], at_once: int, folder: Path
+) -> Iterator[MutantResult]:
     gc.freeze()  # modules loaded by now are shared with every process
-    running: dict[int, tuple[Trial, Result, Path]] = {}
+    running: dict[int, tuple[Trial, MutantResult, Path]] = {}
     waiting = list(reversed(todo))
     number = 0
     while waiting or running:
@@ -232,12 +234,12 @@ def _ask_and_exit(one: Trial, note: Path) -> None:
     os._exit(0)
 
 
-def _result(before: Result, note: Path, cpu_s: float) -> Result:
+def _result(before: MutantResult, note: Path, cpu_s: float) -> MutantResult:
     """A process's result. A gate without an answer was running when the process ended: found."""
     answers = dict(before.answers)
     for line in note.read_text().splitlines():
         gate, _, said = line.partition("\t")
         answer, _, spent = said.partition("\t")
-        answers[gate] = Answer(answer != "missed", float(spent or cpu_s))
+        answers[gate] = GateAnswer(answer != "missed", float(spent or cpu_s))
     note.unlink()
-    return Result(before.name, answers)
+    return MutantResult(before.name, answers)

@@ -43,7 +43,7 @@ _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
 @frozen
-class Generated:
+class GeneratedMutant:
     """One mutation of one function of the machines or of the node."""
 
     function: str
@@ -78,7 +78,7 @@ class Generated:
 
 
 @cache
-def generated(module: str) -> list[Generated]:
+def generated(module: str) -> list[GeneratedMutant]:
     """Every mutant of a module's functions and methods, in the order of the file."""
     spec = find_spec(module)
     file = Path((spec and spec.origin) or "")
@@ -99,7 +99,7 @@ def _functions(body: list[ast.stmt], owner: str = "") -> Iterator[str]:
             yield owner + node.name
 
 
-def _of_function(function: str, file: str) -> Iterator[Generated]:
+def _of_function(function: str, file: str) -> Iterator[GeneratedMutant]:
     tree = tree_of(function_at(function))
     nodes = list(ast.walk(tree))
     skipped = _not_code(tree)
@@ -119,7 +119,7 @@ def _of_function(function: str, file: str) -> Iterator[Generated]:
             names[change] += 1
             again = f" #{names[change]}" if names[change] > 1 else ""
             line = getattr(node, "lineno", tree.lineno)
-            yield Generated(function, kind, change + again, file, line, tree, number, other)
+            yield GeneratedMutant(function, kind, change + again, file, line, tree, number, other)
 
 
 def _places(tree: ast.FunctionDef) -> dict[ast.AST, Callable[[ast.AST], None]]:

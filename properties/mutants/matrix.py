@@ -12,7 +12,7 @@ from properties.conformance.conformed import conformed
 from properties.modules.descriptor import module, modules
 from properties.mutants import forked, guards, methods
 from properties.mutants.catalogue import FOLDER, Mutant, applied, catalogue
-from properties.mutants.forked import Answer, Gate, Kept, Result, Trial, unbroken
+from properties.mutants.forked import Gate, GateAnswer, Kept, MutantResult, Trial, unbroken
 from properties.mutants.guards import Guard
 from properties.tla import InputError
 from properties.tla.processes import stop_all
@@ -133,7 +133,7 @@ def machine_rows(mutants: Sequence[Mutant]) -> Iterator[tuple[str, Row]]:
         yield result.name, {**row, TRACES: result.name in rejected}
 
 
-def first_killers(mutants: Sequence[Mutant], expected: Matrix) -> Iterator[Result]:
+def first_killers(mutants: Sequence[Mutant], expected: Matrix) -> Iterator[MutantResult]:
     """The gate: each mutant is asked of the checks that are expected to find it, until one does.
 
     One that no check is expected to find is for the whole matrix to try.
@@ -154,16 +154,16 @@ def _keep_what_conforms(names: Iterable[str], kept: Kept) -> None:
     for name in names:
         scopes = module(name).table().scopes
         asked = {"exhaustive": scopes.mutants, "tour": scopes.tour}
-        before = known.get(unbroken([name]), Result(unbroken([name])))
+        before = known.get(unbroken([name]), MutantResult(unbroken([name])))
         answers = {
-            gate: Answer(found=False, cpu_s=0.0)
+            gate: GateAnswer(found=False, cpu_s=0.0)
             for gate, cfgs in asked.items()
             if shown.issuperset((f"{name}/{cfg}", gate) for cfg in cfgs)
         }
-        kept.add(Result(before.name, answers), before)
+        kept.add(MutantResult(before.name, answers), before)
 
 
-def missed(result: Result) -> Iterator[str]:
+def missed(result: MutantResult) -> Iterator[str]:
     """The gate's unexpected results, as sentences."""
     for name in result.asked:
         if name not in result.killers:

@@ -16,15 +16,15 @@ from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.machines import Machines
 from properties.conformance.refusals import Refusals
 from properties.conformance.refusals import refusals_of as _refusals_of
-from properties.conformance.scope import Scope
+from properties.conformance.scope import ConformanceScope
 from properties.conformance.stateful import search
-from properties.conformance.walks import Run, stroll, tour
+from properties.conformance.walks import SideBySide, stroll, tour
 from properties.modules.descriptor import module
 from properties.mutants.catalogue import Mutant, applied
 from properties.mutants.forked import Trial, of_the_node
 from properties.tla import to_json
 from properties.tla.tracecheck import validate_all
-from properties.tla.tracefile import Event, Trace
+from properties.tla.tracefile import Trace, TraceEvent
 from refimpl.errors import Refusal
 
 T = TypeVar("T")
@@ -45,8 +45,8 @@ PATIENCE = 500
 
 
 @cache
-def scope(name: str, cfg: str) -> Scope:
-    return Scope.of(module(name).binding, cfg)
+def scope(name: str, cfg: str) -> ConformanceScope:
+    return ConformanceScope.of(module(name).binding, cfg)
 
 
 @cache
@@ -54,7 +54,7 @@ def _guards(name: str, cfg: str) -> Refusals:
     return _refusals_of(scope(name, cfg))
 
 
-def refusals_of(one: Scope) -> Refusals:
+def refusals_of(one: ConformanceScope) -> Refusals:
     """As in conformance; the guards are read once."""
     return evolve(_guards(one.binding.module, one.cfg), machines=Machines(one, "exhaustive"))
 
@@ -67,14 +67,14 @@ def prepare(one: Trial) -> None:
         Machines(of, "prepare").where()
 
 
-def scopes(names: Iterable[str], most: int | None = None) -> Iterator[Scope]:
+def scopes(names: Iterable[str], most: int | None = None) -> Iterator[ConformanceScope]:
     """The scopes in which bugs of these modules' machines are searched, small ones first."""
     for name in names:
         for cfg in module(name).table().scopes.mutants[:most]:
             yield scope(name, cfg)
 
 
-def toured(names: Iterable[str]) -> list[Scope]:
+def toured(names: Iterable[str]) -> list[ConformanceScope]:
     """The scopes in which tours of these modules' machines begin."""
     return [scope(name, cfg) for name in names for cfg in module(name).table().scopes.tour]
 
@@ -97,13 +97,16 @@ def by_small_scopes(names: Sequence[str]) -> Discrepancy | None:
 def by_walk(names: Sequence[str], most: int | None = None) -> Discrepancy | None:
     """A random walk, never reloaded."""
     return _any(
-        stroll(Run(Machines(one, "walk")), Random(1), STROLL_STEPS) for one in scopes(names, most)
+        stroll(SideBySide(Machines(one, "walk")), Random(1), STROLL_STEPS)
+        for one in scopes(names, most)
     )
 
 
 def by_tour(names: Sequence[str]) -> Discrepancy | None:
     """The first part of a tour over every edge."""
-    return _any(islice(tour(Run(Machines(one, "tour"))), TOUR_STEPS) for one in toured(names))
+    return _any(
+        islice(tour(SideBySide(Machines(one, "tour"))), TOUR_STEPS) for one in toured(names)
+    )
 
 
 def by_hypothesis(names: Sequence[str]) -> Discrepancy | None:
@@ -166,7 +169,7 @@ def _recordings(mutant: Mutant) -> Iterator[Trace]:
                 yield _record(one, f"{mutant.name} {one.cfg} {number}", Random(number))
 
 
-def _record(one: Scope, name: str, random: Random) -> Trace:
+def _record(one: ConformanceScope, name: str, random: Random) -> Trace:
     """The machines' trace without comparison: random steps, as far as the machines take them."""
     system, labels = one.system(), one.graph.actions
     plain = Machines(one, "traces").plain
@@ -186,5 +189,5 @@ def _record(one: Scope, name: str, random: Random) -> Trace:
             break
         params = {formal: to_json(value) for formal, value in label.params.items()}
         after = {variable: to_json(value) for variable, value in system.abstract().items()}
-        trace.events.append(Event(len(trace.events) + 1, label.name, params, after))
+        trace.events.append(TraceEvent(len(trace.events) + 1, label.name, params, after))
     return trace

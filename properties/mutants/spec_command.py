@@ -34,7 +34,7 @@ PAGE = CHECKOUT / "docs" / "spec-mutants.md"
 
 
 @frozen
-class Judged:
+class JudgedModule:
     """The results of one module, and its unexplained survivors.
 
     `known` has the guards that may go, with their reasons in the module's table.
@@ -103,7 +103,7 @@ def of_specs(
             _list(mutants, console)
             write_json(json_file, [f"{one.module}.{one.name}" for one in mutants])
             return True
-        results: list[Judged] = []
+        results: list[JudgedModule] = []
         for module in chosen:
             text = _text_of(module)  # before: a process that waits for answers may write meanwhile
             trials = kept(module) or judged(module, before=kept(module, stale=True))
@@ -138,11 +138,11 @@ def explained() -> dict[str, dict[str, str]]:
         raise InputError(f"{SURVIVORS}: not TOML: {wrong}") from None
 
 
-def with_reasons(trials: Trials) -> Judged:
+def with_reasons(trials: Trials) -> JudgedModule:
     """A module's results with the reasons of its survivors."""
     equivalent = load(trials.module, SpecTree()).guards.equivalent
     known = {f"{place} -> TRUE": why for place, why in equivalent.items()}
-    return Judged(trials, explained().get(trials.module, {}), known)
+    return JudgedModule(trials, explained().get(trials.module, {}), known)
 
 
 def kept(module: str, stale: bool = False) -> Trials | None:
@@ -193,7 +193,7 @@ _COLUMNS = (
 )
 
 
-def _show(results: Sequence[Judged], console: Console) -> None:
+def _show(results: Sequence[JudgedModule], console: Console) -> None:
     grid = Grid("module", *_COLUMNS, box=SIMPLE)
     for column in grid.columns[1:]:
         column.justify = "right"
@@ -202,7 +202,7 @@ def _show(results: Sequence[Judged], console: Console) -> None:
     console.print(grid)
 
 
-def _judge(results: Sequence[Judged], console: Console) -> bool:
+def _judge(results: Sequence[JudgedModule], console: Console) -> bool:
     wrong = [
         f"{result.trials.module}.{name}: {what}"
         for result in results
@@ -217,7 +217,7 @@ def _judge(results: Sequence[Judged], console: Console) -> bool:
     return not wrong
 
 
-def page(results: Sequence[Judged]) -> Iterator[str]:
+def page(results: Sequence[JudgedModule]) -> Iterator[str]:
     """All of it as a page of the docs."""
     yield "# Mutants of the specs"
     yield ""
@@ -249,7 +249,7 @@ def page(results: Sequence[Judged]) -> Iterator[str]:
             yield f"| {_cell(name)} | {result.by(name)}{_why(name, result)} |"
 
 
-def _why(name: str, result: Judged) -> str:
+def _why(name: str, result: JudgedModule) -> str:
     """The reason why no property notices it, where none does."""
     if name in result.explained:
         return f": {result.explained[name]}"

@@ -32,9 +32,9 @@ from properties.mutants.spec_mutants import (
 from properties.tla import InputError, SpecTree, tools
 from properties.tla.checker import Status
 from properties.tla.processes import Finished, run
-from properties.tla.specs import Config, cache_folder
+from properties.tla.specs import ModelConfig, cache_folder
 from properties.tla.tlc import Tlc, jvm
-from properties.tla.verdicts import Kind, Table, Verdict, load
+from properties.tla.verdicts import ExpectedVerdict, Purpose, Table, load
 
 #: Of one row: the CPU seconds after which no mutant is begun, and those after which all ends.
 BEGIN_S, LIMIT_S = 120.0, 240.0
@@ -113,11 +113,11 @@ class _Asking:
     mutants: Sequence[SpecMutant]
     found: dict[str, Noticed] = field(factory=dict[str, Noticed])
     late: dict[str, list[str]] = field(factory=dict[str, list[str]])
-    lasting: list[Verdict] = field(factory=list[Verdict])
+    lasting: list[ExpectedVerdict] = field(factory=list[ExpectedVerdict])
     """Rows that promise something of whole behaviours."""
     cpu_s: float = 0.0
 
-    def ask(self, row: Verdict, only: Set[str] | None = None, alone: bool = False) -> None:
+    def ask(self, row: ExpectedVerdict, only: Set[str] | None = None, alone: bool = False) -> None:
         """Ask a row about the mutants that no property has noticed."""
         left = [one for one in self.mutants if only is None or one.name in only]
         left = [one for one in left if not self._promised(one.name)]
@@ -125,7 +125,7 @@ class _Asking:
             return
         outcome = _kept(_Run(row, left, self.table, self.tree), alone)
         self.cpu_s += outcome.cpu_s
-        lasting = outcome.temporal and row.kind is Kind.OK and row not in self.lasting
+        lasting = outcome.temporal and row.kind is Purpose.OK and row not in self.lasting
         if lasting and (row.distinct or 0) <= TOO_LARGE_ALONE:
             self.lasting.append(row)
         if only is not None:
@@ -147,13 +147,13 @@ class _Asking:
         return Trials(self.table.module, found, alive, owed, self.cpu_s)
 
 
-def _turn(row: Verdict) -> tuple[bool, bool, int]:
+def _turn(row: ExpectedVerdict) -> tuple[bool, bool, int]:
     """The rules as they are first, small rows before large ones, then those that lack a rule.
 
     Then the large ones.
     """
     states = row.distinct or 0
-    bug = row.kind is Kind.BUG
+    bug = row.kind is Purpose.BUG
     return not bug and states > LARGE, bug, states
 
 
@@ -190,7 +190,7 @@ class _Outcome:
 class _Run:
     """A row, and the mutants that it is asked about."""
 
-    row: Verdict
+    row: ExpectedVerdict
     mutants: Sequence[SpecMutant]
     table: Table
     tree: SpecTree
@@ -205,14 +205,14 @@ class _Run:
         return self.row.cfg in {*self.table.scopes.conform, *self.table.scopes.mutants}
 
     @property
-    def model(self) -> Config:
+    def model(self) -> ModelConfig:
         """For a row that does not pass, only the property that it says is broken."""
-        model = Config.read(self.tree.model(self.module, self.row.cfg))
-        if self.row.kind is Kind.OK:
+        model = ModelConfig.read(self.tree.model(self.module, self.row.cfg))
+        if self.row.kind is Purpose.OK:
             return model
         section = "INVARIANTS" if self.row.property in model.invariants else "PROPERTIES"
         kept = model.without("INVARIANTS", "PROPERTIES").sections
-        return Config({**kept, section: str(self.row.property)})
+        return ModelConfig({**kept, section: str(self.row.property)})
 
 
 def _kept(asking: _Run, alone: bool) -> _Outcome:
@@ -274,7 +274,7 @@ def _together(asking: _Run) -> _Outcome:
         said = (finished.errors.strip() or finished.output.strip())[-2000:]
         raise InputError(f"{asking.module}/{asking.row.cfg} with mutants: {said}")
     outcome = _Outcome({}, finished.cpu_s, temporal=temporal)
-    if temporal and asking.row.kind is not Kind.OK:
+    if temporal and asking.row.kind is not Purpose.OK:
         return outcome
     _check_original(answers[0], asking)
     for number, one in enumerate(asking.mutants, start=1):
@@ -290,7 +290,7 @@ def _noticed(answer: _Answer, asking: _Run) -> str | None:
     """A row's finding about a mutant, if any."""
     if answer.end == "meaningless":
         return NO_MEANING
-    if asking.row.kind is not Kind.OK:
+    if asking.row.kind is not Purpose.OK:
         return f"{asking.row.property} holds" if answer.end == "kept" else None
     if answer.end == "broken":
         return named(answer.said, asking.model)
@@ -299,13 +299,13 @@ def _noticed(answer: _Answer, asking: _Run) -> str | None:
 
 def _check_original(answer: _Answer, asking: _Run) -> None:
     """The spec itself must do as its row says."""
-    expected = "kept" if asking.row.kind is Kind.OK else "broken"
+    expected = "kept" if asking.row.kind is Purpose.OK else "broken"
     if answer.end != expected:
         does = f"is {answer.end}: {answer.said}, expected {expected}"
         raise InputError(f"{asking.module}/{asking.row.cfg}: the spec itself {does}")
 
 
-def named(said: str, model: Config) -> str:
+def named(said: str, model: ModelConfig) -> str:
     """A promise by the name that the cfg has for it: TLC calls a refinement `Abs!Spec`."""
     known = (*model.invariants, *model.properties)
     if said in known:

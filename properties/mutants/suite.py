@@ -32,7 +32,7 @@ WATCHED = 3
 
 
 @frozen(eq=False)
-class Suite:
+class CollectedTests:
     """Tests that are collected and have not run, and which of them runs which function."""
 
     items: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Suite:
         return any(_fails_in_time(self.items[test]) for test in tests)
 
 
-def with_suite(folders: Sequence[str], body: Callable[[Suite], T]) -> T:
+def with_suite(folders: Sequence[str], body: Callable[[CollectedTests], T]) -> T:
     """Collect the tests of these folders and call `body` with them.
 
     Raises `InputError` without pytest, and if a test fails while nothing is wrong.
@@ -85,7 +85,7 @@ def with_suite(folders: Sequence[str], body: Callable[[Suite], T]) -> T:
 class _Loop:
     """Replaces pytest's own loop over the tests."""
 
-    body: Callable[[Suite], Any]
+    body: Callable[[CollectedTests], Any]
     answers: list[Any] = field(factory=list[Any])
     error: BaseException | None = None
 
@@ -94,7 +94,7 @@ class _Loop:
             return False  # something cannot be imported
         try:
             items = {item.nodeid: item for item in session.items}
-            self.answers.append(self.body(Suite(items, _runners(items))))
+            self.answers.append(self.body(CollectedTests(items, _runners(items))))
         except BaseException as error:
             self.error = error
         return True

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from properties.proofs.evaluate import Env, Evaluator, State
-from properties.proofs.sany import Definition, Node
+from properties.proofs.sany import Expression, OperatorDefinition
 from properties.proofs.terms import Bool, Num, conjunction, negation
 from properties.proofs.values import EndlessSet, Fun, Value, equal, fresh_name, member
 from properties.tla.errors import InputError
@@ -18,12 +18,12 @@ Branch: TypeAlias = tuple[Bool, State]
 
 
 @frozen(eq=False)
-class Step:
+class ActionStep:
     """One disjunct of Next: an action with constant arguments."""
 
     action: str
     args: tuple[Value, ...]
-    node: Node = field(repr=False)
+    node: Expression = field(repr=False)
     env: Env = field(repr=False)
     given: Bool = field(repr=False, default=True)
 
@@ -37,13 +37,13 @@ def _shown(value: Value) -> str:
     return str(list(value.of.values())) if isinstance(value, Fun) else str(value)
 
 
-def steps_of_next(ev: Evaluator, alike: str | None = None) -> list[Step]:
+def steps_of_next(ev: Evaluator, alike: str | None = None) -> list[ActionStep]:
     r"""Next, split as TLC splits it: each disjunct, for each value of its leading \E.
 
     `alike` names a set whose elements no rule distinguishes. Then only the first of the steps that
     differ by a renaming of its elements is kept.
     """
-    found: list[Step] = []
+    found: list[ActionStep] = []
     nothing: Env = {}
     for disjunct in ev.tree.definition("Next").body(ev.tree).args:
         quantified = disjunct.op == "$BoundedExists"
@@ -53,17 +53,17 @@ def steps_of_next(ev: Evaluator, alike: str | None = None) -> list[Step]:
         call = disjunct.args[0] if quantified else disjunct
         if call.op != "call":
             raise InputError("a disjunct of Next is no action: name it, so that it can be told")
-        action: Definition = call.ref
+        action: OperatorDefinition = call.ref
         named = _bound_to(disjunct, alike) if quantified and alike else ()
         for given, env in bindings:
             if not _is_first([env[name] for name in named]):
                 continue
             args = tuple(ev.value(one, env, {}, None) for one in call.args)
-            found.append(Step(action.name, args, call, env, given))
+            found.append(ActionStep(action.name, args, call, env, given))
     return found
 
 
-def _bound_to(quantified: Node, name: str) -> tuple[str, ...]:
+def _bound_to(quantified: Expression, name: str) -> tuple[str, ...]:
     """The bound symbols that range over a definition of this name."""
     return tuple(
         symbol
@@ -79,12 +79,14 @@ def _is_first(elements: Sequence[Value]) -> bool:
     return seen == list(range(1, len(seen) + 1))
 
 
-def taken(ev: Evaluator, step: Step, state: State) -> list[Branch]:
+def taken(ev: Evaluator, step: ActionStep, state: State) -> list[Branch]:
     """The branches of a step from a state, without those that are surely not possible."""
     return _branches(ev, step.node, step.env, state, {})
 
 
-def _branches(ev: Evaluator, node: Node, env: Env, state: State, after: State) -> list[Branch]:
+def _branches(
+    ev: Evaluator, node: Expression, env: Env, state: State, after: State
+) -> list[Branch]:
     if not ev.tree.speaks_of_next(node):
         return _possible([(ev.value(node, env, state, after), after)])
     if node.op in ("$ConjList", "\\land"):
@@ -108,7 +110,7 @@ def _branches(ev: Evaluator, node: Node, env: Env, state: State, after: State) -
         witnesses = _witnesses(ev, node, env, state, after)
         return _under([(c, bound, node.args[0]) for c, bound in witnesses], ev, state, after)
     if node.op == "call":
-        definition: Definition = node.ref
+        definition: OperatorDefinition = node.ref
         inner = ev.called(node, env, state, after)
         return _branches(ev, definition.body(ev.tree), inner, state, after)
     if node.op == "let":
@@ -129,7 +131,7 @@ def _possible(branches: list[Branch]) -> list[Branch]:
 
 
 def _under(
-    parts: list[tuple[Bool, Env, Node]], ev: Evaluator, state: State, after: State
+    parts: list[tuple[Bool, Env, Expression]], ev: Evaluator, state: State, after: State
 ) -> list[Branch]:
     return _possible(
         [
@@ -141,18 +143,18 @@ def _under(
     )
 
 
-def _named(ev: Evaluator, node: Node) -> list[str]:
+def _named(ev: Evaluator, node: Expression) -> list[str]:
     """The variables of UNCHANGED: one, a tuple of them, or the name of such a tuple."""
     if node.op == "$Tuple":
         return [name for one in node.args for name in _named(ev, one)]
     if node.op == "call":
-        definition: Definition = node.ref
+        definition: OperatorDefinition = node.ref
         return _named(ev, definition.body(ev.tree))
     return [node.ref]
 
 
 def _witnesses(
-    ev: Evaluator, node: Node, env: Env, state: State, after: State
+    ev: Evaluator, node: Expression, env: Env, state: State, after: State
 ) -> list[tuple[Bool, Env]]:
     r"""The values that \E may pick: each candidate, or any element of a set that varies."""
     ((name, *others), over), *more = node.bounds

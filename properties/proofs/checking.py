@@ -9,8 +9,8 @@ from attrs import define, evolve, field, frozen
 
 from properties.proofs import sany
 from properties.proofs.evaluate import Evaluator
-from properties.proofs.faithful import Lifted, Story, compare, reached
-from properties.proofs.induct import Answer, Failure, Prover, Question
+from properties.proofs.faithful import LiftedGraph, Story, compare, reached
+from properties.proofs.induct import Failure, ProofAnswer, Prover, Question
 from properties.proofs.needs import Needs, needs
 from properties.proofs.ranges import shapes_of
 from properties.proofs.small import refute
@@ -32,7 +32,7 @@ from properties.tla.specs import SpecTree
 SAMPLE, FULL_SAMPLE = 150, 10_000
 
 
-class Kind(Enum):
+class ProofClaim(Enum):
     """The claim of a task."""
 
     FAITHFUL = "the evaluator is the spec"
@@ -42,12 +42,12 @@ class Kind(Enum):
 
 
 @frozen
-class Task:
+class ProofTask:
     """One row's work."""
 
     folder: str
     proof: Proof
-    kind: Kind
+    kind: ProofClaim
     scope: Scope = field(factory=dict[str, Any])
     control: Control | None = None
     full: bool = False
@@ -56,10 +56,10 @@ class Task:
     def name(self) -> str:
         """Module, proof, and the claim to be shown."""
         about = {
-            Kind.FAITHFUL: f"against TLC's graph of {self.proof.cfg}",
-            Kind.INDUCTIVE: shown(self.scope),
-            Kind.CONTROL: self.control.name if self.control else "",
-            Kind.NECESSARY: "each conjunct dropped",
+            ProofClaim.FAITHFUL: f"against TLC's graph of {self.proof.cfg}",
+            ProofClaim.INDUCTIVE: shown(self.scope),
+            ProofClaim.CONTROL: self.control.name if self.control else "",
+            ProofClaim.NECESSARY: "each conjunct dropped",
         }
         return f"{self.folder}/{self.proof.name} {about[self.kind]}"
 
@@ -69,10 +69,10 @@ SEEDS = (1, 2, 3)
 
 
 @define
-class Result:
+class ProofResult:
     """The result of a task. It is as expected if there are no `differences`."""
 
-    task: Task
+    task: ProofTask
     said: str
     differences: list[str] = field(factory=list[str])
     failures: list[Failure] = field(factory=list[Failure])
@@ -117,9 +117,9 @@ class Result:
 
 def tasks(
     tables: Sequence[tuple[ProofTable, set[str]]], *, full: bool = False, necessary: bool = False
-) -> list[Task]:
+) -> list[ProofTask]:
     """The tasks, in the tables' order."""
-    found: list[Task] = []
+    found: list[ProofTask] = []
     for table, chosen in tables:
         for proof in table.proofs:
             if not chosen or proof.name in chosen:
@@ -127,21 +127,21 @@ def tasks(
     return found
 
 
-def _of(folder: str, proof: Proof, *, full: bool, necessary: bool) -> list[Task]:
-    found = [Task(folder, proof, Kind.FAITHFUL, full=full)]
+def _of(folder: str, proof: Proof, *, full: bool, necessary: bool) -> list[ProofTask]:
+    found = [ProofTask(folder, proof, ProofClaim.FAITHFUL, full=full)]
     scopes = [*proof.scopes, *(proof.full if full else ())]
-    found += [Task(folder, proof, Kind.INDUCTIVE, scope, full=full) for scope in scopes]
+    found += [ProofTask(folder, proof, ProofClaim.INDUCTIVE, scope, full=full) for scope in scopes]
     found += [
-        Task(folder, proof, Kind.CONTROL, proof.control_scope, control)
+        ProofTask(folder, proof, ProofClaim.CONTROL, proof.control_scope, control)
         for control in proof.controls
         if full or not control.full
     ]
     if necessary:
-        found.append(Task(folder, proof, Kind.NECESSARY, full=full))
+        found.append(ProofTask(folder, proof, ProofClaim.NECESSARY, full=full))
     return found
 
 
-def run(task: Task, tree: SpecTree) -> Result:
+def run(task: ProofTask, tree: SpecTree) -> ProofResult:
     """Do one task."""
     began = time.process_time()
     result = _RUNS[task.kind](task, tree)
@@ -149,7 +149,7 @@ def run(task: Task, tree: SpecTree) -> Result:
     return result
 
 
-def _evaluator(task: Task, tree: SpecTree, scope: Scope) -> Evaluator:
+def _evaluator(task: ProofTask, tree: SpecTree, scope: Scope) -> Evaluator:
     syntax = sany.read(task.proof.module, task.folder, tree)
     return Evaluator(syntax, constants_of(task.proof, scope, task.folder, tree))
 
@@ -161,21 +161,21 @@ def _question(proof: Proof, scope: Scope) -> Question:
     return Question(proof.invariant, *promises, vacuity=False, apart=True, again=SEEDS)
 
 
-def _asked(task: Task, tree: SpecTree, scope: Scope) -> Answer:
+def _asked(task: ProofTask, tree: SpecTree, scope: Scope) -> ProofAnswer:
     ev = _evaluator(task, tree, scope)
     question = _question(task.proof, scope)
     if not task.full:
         question = evolve(question, alike=task.proof.alike)
     shapes = shapes_of(ev, task.proof.ranges)
-    if task.kind is Kind.INDUCTIVE:
+    if task.kind is ProofClaim.INDUCTIVE:
         return Prover(ev, shapes, question).run()
     return refute(ev, shapes, evolve(question, vacuity=False))
 
 
-def _faithful(task: Task, tree: SpecTree) -> Result:
+def _faithful(task: ProofTask, tree: SpecTree) -> ProofResult:
     ev = _evaluator(task, tree, {})
     shapes = shapes_of(ev, task.proof.ranges)
-    lifted = Lifted.of(ev, shapes, load_graph(task.folder, task.proof.cfg, tree))
+    lifted = LiftedGraph.of(ev, shapes, load_graph(task.folder, task.proof.cfg, tree))
     found = compare(lifted, task.proof.invariant, FULL_SAMPLE if task.full else SAMPLE)
     differences = [*found.different[:3]]
     differences += [
@@ -184,10 +184,10 @@ def _faithful(task: Task, tree: SpecTree) -> Result:
     ]
     of = len(lifted.graph.states)
     said = f"{found.states} of {of} states, {found.edges} edges, {found.pairs} pairs compared"
-    return Result(task, said, differences)
+    return ProofResult(task, said, differences)
 
 
-def _inductive(task: Task, tree: SpecTree) -> Result:
+def _inductive(task: ProofTask, tree: SpecTree) -> ProofResult:
     answer = _asked(task, tree, task.scope)
     differences = [f"{failure.name} fails" for failure in answer.failures]
     if is_bounded(task.scope):
@@ -204,10 +204,10 @@ def _inductive(task: Task, tree: SpecTree) -> Result:
         ]
     count = sum(answer.steps.values())
     said = "inductive" if answer.inductive else "not inductive"
-    return Result(task, f"{said}, {count} steps", differences, answer.failures)
+    return ProofResult(task, f"{said}, {count} steps", differences, answer.failures)
 
 
-def _control(task: Task, tree: SpecTree) -> Result:
+def _control(task: ProofTask, tree: SpecTree) -> ProofResult:
     control = task.control
     assert control is not None
     scope = {**task.scope, **control.constants}
@@ -215,18 +215,22 @@ def _control(task: Task, tree: SpecTree) -> Result:
     found, expected = {failure.name for failure in answer.failures}, set(control.fails)
     differences = [f"{name} was expected to fail, and does not" for name in expected - found]
     differences += [f"{name} fails, and the table does not say so" for name in found - expected]
-    result = Result(task, f"fails at {', '.join(sorted(found)) or 'nothing'}", differences)
+    result = ProofResult(task, f"fails at {', '.join(sorted(found)) or 'nothing'}", differences)
     result.failures = answer.failures
     if control.reachable is not None:
         _reach(task, control, control.reachable, tree, result)
     return result
 
 
-def _reach(task: Task, control: Control, asked: Reachable, tree: SpecTree, result: Result) -> None:
+def _reach(
+    task: ProofTask, control: Control, asked: Reachable, tree: SpecTree, result: ProofResult
+) -> None:
     """Find the story of a counterexample to induction, or say that there is none."""
     proof = evolve(task.proof, cfg=asked.graph)
     ev = _evaluator(evolve(task, proof=proof), tree, control.constants)
-    lifted = Lifted.of(ev, shapes_of(ev, proof.ranges), load_graph(task.folder, asked.graph, tree))
+    lifted = LiftedGraph.of(
+        ev, shapes_of(ev, proof.ranges), load_graph(task.folder, asked.graph, tree)
+    )
     result.story = story = reached(lifted, asked.action, asked.conjunct)
     if story is None:
         result.differences.append(
@@ -239,7 +243,7 @@ def _reach(task: Task, control: Control, asked: Reachable, tree: SpecTree, resul
     result.said += f"; reachable in {story.length if story else 'no'} states"
 
 
-def _necessary(task: Task, tree: SpecTree) -> Result:
+def _necessary(task: ProofTask, tree: SpecTree) -> ProofResult:
     """Judged at all scopes, the largest first: a small one can do without."""
     proof, found = task.proof, Needs()
     needed: dict[str, str] = {}
@@ -262,12 +266,12 @@ def _necessary(task: Task, tree: SpecTree) -> Result:
         for name in rest
     ]
     said = f"{len(found.needed)} of {len(proof.invariant)} conjuncts are needed by others"
-    return Result(task, said, differences, needed=needed)
+    return ProofResult(task, said, differences, needed=needed)
 
 
 _RUNS = {
-    Kind.FAITHFUL: _faithful,
-    Kind.INDUCTIVE: _inductive,
-    Kind.CONTROL: _control,
-    Kind.NECESSARY: _necessary,
+    ProofClaim.FAITHFUL: _faithful,
+    ProofClaim.INDUCTIVE: _inductive,
+    ProofClaim.CONTROL: _control,
+    ProofClaim.NECESSARY: _necessary,
 }

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from properties.proofs import table
-from properties.proofs.checking import Kind, Result, Task, run, tasks
+from properties.proofs.checking import ProofClaim, ProofResult, ProofTask, run, tasks
 from properties.proofs.induct import Failure
 from properties.tla.errors import InputError, Unusable
 from properties.tla.progress import Watcher, watching
@@ -80,8 +80,8 @@ def _tables(targets: Sequence[str], tree: SpecTree) -> list[tuple[table.ProofTab
     return tables
 
 
-def _run(todo: Sequence[Task], tree: SpecTree, console: Console) -> list[Result]:
-    results: list[Result] = []
+def _run(todo: Sequence[ProofTask], tree: SpecTree, console: Console) -> list[ProofResult]:
+    results: list[ProofResult] = []
     with watching(console, len(todo)) as watcher:
         for task, result in zip(todo, _results(todo, tree, watcher), strict=True):
             results.append(result)
@@ -89,14 +89,14 @@ def _run(todo: Sequence[Task], tree: SpecTree, console: Console) -> list[Result]
     return results
 
 
-def _results(todo: Sequence[Task], tree: SpecTree, watcher: Watcher) -> Iterator[Result]:
+def _results(todo: Sequence[ProofTask], tree: SpecTree, watcher: Watcher) -> Iterator[ProofResult]:
     """The results of the tasks, in their order, with one task per core at a time.
 
     Each task has its own process. Otherwise z3's time, and its choice of a counterexample, would
     depend on earlier queries.
     """
     waiting = deque(todo)
-    running: deque[tuple[ProcessPoolExecutor, Future[Result]]] = deque()
+    running: deque[tuple[ProcessPoolExecutor, Future[ProofResult]]] = deque()
     try:
         while waiting or running:
             busy = [result for _, result in running if not result.done()]
@@ -117,7 +117,7 @@ def _results(todo: Sequence[Task], tree: SpecTree, watcher: Watcher) -> Iterator
             process.shutdown(wait=False, cancel_futures=True)
 
 
-def _say(results: Sequence[Result], story: bool, console: Console) -> None:
+def _say(results: Sequence[ProofResult], story: bool, console: Console) -> None:
     wrong = [result for result in results if not result.as_expected]
     for result in results:
         if result in wrong:
@@ -128,8 +128,8 @@ def _say(results: Sequence[Result], story: bool, console: Console) -> None:
         if story and result.failures:
             console.print("\n".join(tell(result)), soft_wrap=True, markup=False)
     cpu_s = sum(result.cpu_s for result in results)
-    inductive = sum(result.task.kind is Kind.INDUCTIVE for result in results)
-    controls = sum(result.task.kind is Kind.CONTROL for result in results)
+    inductive = sum(result.task.kind is ProofClaim.INDUCTIVE for result in results)
+    controls = sum(result.task.kind is ProofClaim.CONTROL for result in results)
     ended = f"{len(wrong)} differ" if wrong else "all as expected"
     console.print(
         f"{inductive} scopes inductive, {controls} rules switched off, {ended}; {cpu_s:.0f} CPU s",
@@ -137,7 +137,7 @@ def _say(results: Sequence[Result], story: bool, console: Console) -> None:
     )
 
 
-def tell(result: Result) -> list[str]:
+def tell(result: ProofResult) -> list[str]:
     """The first counterexample to induction of each action, and the story that reaches one."""
     lines = [f"{result.task.name}:"]
     told: set[str] = set()

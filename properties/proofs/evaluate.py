@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from properties.proofs import values as v
 from properties.proofs.known import Known, is_cardinality, is_chosen
-from properties.proofs.sany import Definition, Node, Tree
+from properties.proofs.sany import Expression, OperatorDefinition, SanyTree
 from properties.proofs.terms import (
     Bool,
     Number,
@@ -52,7 +52,7 @@ MOST_REMEMBERED = 200_000
 
 
 @define
-class Memory:
+class Memo:
     """Values of definitions, by all that they depend on, with the facts that came with them."""
 
     of: dict[Any, tuple[Value, Sequence[Bool]]] = field(factory=dict[Any, Any])
@@ -75,16 +75,18 @@ class Memory:
 class Evaluator:
     """A module with values for its constants."""
 
-    tree: Tree
+    tree: SanyTree
     constants: Mapping[str, Value]
     known: Known = field(factory=Known, eq=False, repr=False)
-    memory: Memory = field(factory=Memory, eq=False, repr=False)
+    memory: Memo = field(factory=Memo, eq=False, repr=False)
 
     def define(self, name: str, state: State, after: State | None = None) -> Value:
         """The value of a definition without parameters, in a state (and, primed, the next one)."""
         return self.body(self.tree.definition(name), {}, state, after)
 
-    def body(self, definition: Definition, env: Env, state: State, after: State | None) -> Value:
+    def body(
+        self, definition: OperatorDefinition, env: Env, state: State, after: State | None
+    ) -> Value:
         """The value of a definition's body: evaluated once for all that it depends on."""
         body = definition.body(self.tree)
         if self.tree.speaks_of_next(body):
@@ -93,7 +95,7 @@ class Evaluator:
         key = (body, *(_key(env[one]) for one in symbols), *(_key(state[one]) for one in reads))
         return self.memory.recall(key, self.known, lambda: self.value(body, env, state, after))
 
-    def value(self, node: Node, env: Env, state: State, after: State | None) -> Value:
+    def value(self, node: Expression, env: Env, state: State, after: State | None) -> Value:
         """The value of an expression.
 
         Raises `InputError` for an operator that has no meaning here.
@@ -107,7 +109,7 @@ class Evaluator:
         return operator(*(self.value(one, env, state, after) for one in node.args))
 
     def bindings(
-        self, node: Node, env: Env, state: State, after: State | None, unlisted: bool = False
+        self, node: Expression, env: Env, state: State, after: State | None, unlisted: bool = False
     ) -> list[tuple[Bool, Env]]:
         """Every binding of the bound symbols, with its condition.
 
@@ -123,9 +125,9 @@ class Evaluator:
                 ]
         return [one for one in found if one[0] is not False]
 
-    def called(self, node: Node, env: Env, state: State, after: State | None) -> Env:
+    def called(self, node: Expression, env: Env, state: State, after: State | None) -> Env:
         """The environment of a call: the arguments by formal parameter."""
-        definition: Definition = node.ref
+        definition: OperatorDefinition = node.ref
         args = [self.value(one, env, state, after) for one in node.args]
         return {**env, **dict(zip(definition.params, args, strict=True))}
 
@@ -142,17 +144,17 @@ def _candidates(of: Set | EndlessSet, unlisted: bool) -> Sequence[v.Candidate]:
     return of.items
 
 
-def _call(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+def _call(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Value:
     return ev.body(node.ref, ev.called(node, env, state, after), state, after)
 
 
-def _primed(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+def _primed(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Value:
     if after is None:
         raise InputError("a primed expression where there is no next state")
     return ev.value(node.args[0], env, after, None)
 
 
-def _every(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
+def _every(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Bool:
     parts: list[Bool] = []
     for one in node.args:
         part = ev.value(one, env, state, after)
@@ -162,7 +164,7 @@ def _every(ev: Evaluator, node: Node, env: Env, state: State, after: State | Non
     return conjunction(*parts)
 
 
-def _some(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
+def _some(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Bool:
     parts: list[Bool] = []
     for one in node.args:
         part = ev.value(one, env, state, after)
@@ -172,14 +174,14 @@ def _some(ev: Evaluator, node: Node, env: Env, state: State, after: State | None
     return disjunction(*parts)
 
 
-def _implies(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
+def _implies(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Bool:
     condition = ev.value(node.args[0], env, state, after)
     if condition is False:
         return True
     return implication(condition, ev.value(node.args[1], env, state, after))
 
 
-def _if(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+def _if(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Value:
     condition, then, otherwise = node.args
     known = ev.value(condition, env, state, after)
     if isinstance(known, bool):
@@ -189,7 +191,7 @@ def _if(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) 
     )
 
 
-def _case(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+def _case(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Value:
     found: Value = None
     for arm in reversed(node.args):
         condition, then = arm.args
@@ -208,8 +210,8 @@ def _quantified(
     join: Callable[..., Bool],
     guard: Callable[[Bool, Bool], Bool],
     binder: Callable[[Sequence[Term], Bool], Bool],
-) -> Callable[[Evaluator, Node, Env, State, State | None], Bool]:
-    def whole(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Bool:
+) -> Callable[[Evaluator, Expression, Env, State, State | None], Bool]:
+    def whole(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Bool:
         symbols = [(name, over) for names, over in node.bounds for name in names]
 
         def over_symbol(at: int, bound: Env) -> Bool:
@@ -231,7 +233,7 @@ def _quantified(
     return whole
 
 
-def _choose(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+def _choose(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Value:
     ((name,), over) = node.bounds[0]
     domain = ev.value(over, env, state, after)
 
@@ -251,14 +253,18 @@ def _sequences(state: State) -> Iterator[Endless]:
         yield from (one for one in items if isinstance(one, Endless))
 
 
-def _cardinality(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Number:
+def _cardinality(
+    ev: Evaluator, node: Expression, env: Env, state: State, after: State | None
+) -> Number:
     of = ev.value(node.args[0], env, state, after)
     if not isinstance(of, EndlessSet):
         return v.cardinality(of)
     return ev.known.number(of, lambda size: is_cardinality(of, size))
 
 
-def _filtered(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+def _filtered(
+    ev: Evaluator, node: Expression, env: Env, state: State, after: State | None
+) -> Value:
     ((name,), over) = node.bounds[0]
     domain = ev.value(over, env, state, after)
 
@@ -272,12 +278,12 @@ def _filtered(ev: Evaluator, node: Node, env: Env, state: State, after: State | 
     return v.filtered(domain, holds_for_each if isinstance(domain, EndlessSet) else holds)
 
 
-def _image(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Set:
+def _image(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Set:
     bindings = ev.bindings(node, env, state, after)
     return v.merged([(c, ev.value(node.args[0], bound, state, after)) for c, bound in bindings])
 
 
-def _function(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Fun:
+def _function(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Fun:
     ((name,), over) = node.bounds[0]
     domain: Set = ev.value(over, env, state, after)
     if any(condition is not True for condition, _ in domain.items):
@@ -290,29 +296,29 @@ def _function(ev: Evaluator, node: Node, env: Env, state: State, after: State | 
     )
 
 
-def _except(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Value:
+def _except(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Value:
     function = ev.value(node.args[0], env, state, after)
     for pair in node.args[1:]:
         path = [ev.value(one, env, state, after) for one in pair.args[0].args]
 
-        def change(old: Value, new: Node = pair.args[1]) -> Value:
+        def change(old: Value, new: Expression = pair.args[1]) -> Value:
             return ev.value(new, {**env, OLD: old}, state, after)
 
         function = v.updated(function, path, change)
     return function
 
 
-def _record(ev: Evaluator, node: Node, env: Env, state: State, after: State | None) -> Fun:
+def _record(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Fun:
     return Fun({pair.args[0].ref: ev.value(pair.args[1], env, state, after) for pair in node.args})
 
 
 def _lookup(
     where: Callable[[Evaluator, Env, State], Mapping[str, Value]],
-) -> Callable[[Evaluator, Node, Env, State, State | None], Value]:
+) -> Callable[[Evaluator, Expression, Env, State, State | None], Value]:
     return lambda ev, node, env, state, after: where(ev, env, state)[node.ref]
 
 
-_FORMS: dict[str, Callable[[Evaluator, Node, Env, State, State | None], Any]] = {
+_FORMS: dict[str, Callable[[Evaluator, Expression, Env, State, State | None], Any]] = {
     "number": lambda ev, node, env, state, after: node.ref,
     "string": lambda ev, node, env, state, after: node.ref,
     "@": lambda ev, node, env, state, after: env[OLD],

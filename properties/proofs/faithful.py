@@ -9,7 +9,7 @@ from random import Random
 
 from attrs import define, field, frozen
 
-from properties.proofs.actions import Step, steps_of_next, taken
+from properties.proofs.actions import ActionStep, steps_of_next, taken
 from properties.proofs.evaluate import Evaluator
 from properties.proofs.shapes import Shape
 from properties.proofs.values import Value
@@ -38,7 +38,7 @@ class Comparison:
 
 
 @frozen
-class Lifted:
+class LiftedGraph:
     """A graph whose values the evaluator understands."""
 
     ev: Evaluator
@@ -47,7 +47,7 @@ class Lifted:
     values: Sequence[Sequence[Value]]
 
     @classmethod
-    def of(cls, ev: Evaluator, shapes: Mapping[str, Shape], graph: Graph) -> "Lifted":
+    def of(cls, ev: Evaluator, shapes: Mapping[str, Shape], graph: Graph) -> "LiftedGraph":
         """Lift each distinct value of each variable once."""
         pairs = zip(graph.variables, graph.values, strict=True)
         return cls(ev, shapes, graph, [[shapes[name].lift(v) for v in vs] for name, vs in pairs])
@@ -64,7 +64,7 @@ class Lifted:
             for name in self.graph.variables
         )
 
-    def successors(self, number: int, step: Step) -> Iterator[dict[str, Value]]:
+    def successors(self, number: int, step: ActionStep) -> Iterator[dict[str, Value]]:
         """A step's successors of a state of the graph."""
         for condition, behind in taken(self.ev, step, self.state(number)):
             if condition is True:
@@ -72,7 +72,7 @@ class Lifted:
 
 
 def compare(
-    lifted: Lifted, invariant: Sequence[str], most: int | None = None, seed: int = 1
+    lifted: LiftedGraph, invariant: Sequence[str], most: int | None = None, seed: int = 1
 ) -> Comparison:
     """Compare in every state of the graph, or in `most` of them, drawn by this seed."""
     graph, found = lifted.graph, Comparison()
@@ -94,7 +94,10 @@ def compare(
 
 
 def _compare_state(
-    lifted: Lifted, number: int, steps: Sequence[tuple[Step, int | None]], found: Comparison
+    lifted: LiftedGraph,
+    number: int,
+    steps: Sequence[tuple[ActionStep, int | None]],
+    found: Comparison,
 ) -> None:
     graph = lifted.graph
     for step, label in steps:
@@ -124,7 +127,7 @@ class Story:
         return len(self.steps) + 1
 
 
-def reached(lifted: Lifted, action: str, conjunct: str) -> Story | None:
+def reached(lifted: LiftedGraph, action: str, conjunct: str) -> Story | None:
     """The shortest path of the graph behind which one step of an action breaks a conjunct.
 
     The graph is that of the rule as it is, which the changed rule of `lifted.ev` allows as well.

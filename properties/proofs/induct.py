@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from properties.proofs.actions import Step, steps_of_next, taken
+from properties.proofs.actions import ActionStep, steps_of_next, taken
 from properties.proofs.evaluate import Evaluator
 from properties.proofs.shapes import Shape
 from properties.proofs.terms import Bool, conjunction, negation, z3
@@ -71,7 +71,7 @@ class Failure:
 
 
 @define
-class Answer:
+class ProofAnswer:
     """The result of a proof. `steps` counts, by action, the steps with arguments that were shown.
 
     `taken` counts those of them that some state of the invariant can take.
@@ -116,9 +116,9 @@ class Prover:
         self.reads = {
             name: tree.variables_in(tree.definition(name).body(tree)) for name in question.invariant
         }
-        self.answer = Answer()
+        self.answer = ProofAnswer()
 
-    def run(self, on_step: Callable[[Step], None] = lambda _: None) -> Answer:
+    def run(self, on_step: Callable[[ActionStep], None] = lambda _: None) -> ProofAnswer:
         """Ask every question. `on_step` is called with each step before its questions."""
         self._init()
         self.solver.add(*self.invariant.values())
@@ -139,7 +139,7 @@ class Prover:
     def _solver(self) -> Any:
         return solver(self.given, self.question.seconds)
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: ActionStep) -> None:
         answer = self.answer
         if self.question.apart:  # facts that z3 has learnt of other steps mislead it
             self.solver = self._solver()
@@ -158,7 +158,7 @@ class Prover:
             self.solver.pop()
         answer.taken[step.action] += alive
 
-    def branches(self, step: Step) -> Iterator[Taken]:
+    def branches(self, step: ActionStep) -> Iterator[Taken]:
         """The ways to take a step, and what each must keep."""
         self.ev.known.facts.clear()
         for condition, behind in taken(self.ev, step, self.state):
@@ -174,7 +174,7 @@ class Prover:
             given = conjunction(condition, step.given, *self.ev.known.facts)
             yield Taken(given, conjunction(*fits), goals, after)
 
-    def _keeps(self, step: Step, branch: Taken) -> None:
+    def _keeps(self, step: ActionStep, branch: Taken) -> None:
         # One counterexample for each action and conjunct is enough; z3 takes long to find them.
         failed = {one.conjunct for one in self.answer.failures if one.action == step.action}
         goals = {name: goal for name, goal in branch.goals.items() if name not in failed}

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from properties.proofs.actions import Step, steps_of_next
+from properties.proofs.actions import ActionStep, steps_of_next
 from properties.proofs.evaluate import Evaluator
 from properties.proofs.induct import PROMISE, RANGES, Prover, Question, Taken, solver
 from properties.proofs.shapes import Shape
@@ -57,7 +57,7 @@ class Assumed:
         self.solver.pop()
         return said, {name for name, mark in self.marks.items() if str(mark) in used}
 
-    def goals(self, step: Step) -> Iterator[Goal]:
+    def goals(self, step: ActionStep) -> Iterator[Goal]:
         """The goals that a step must keep."""
         for branch in self.prover.branches(step):
             yield Goal(f"{step.action}: {RANGES}", (branch.given,), branch.within)
@@ -70,7 +70,7 @@ class Assumed:
             yield Goal(f"{PROMISE}: {name}", (), formula)
 
 
-def _kept(step: Step, branch: Taken) -> Iterator[Goal]:
+def _kept(step: ActionStep, branch: Taken) -> Iterator[Goal]:
     for name, formula in branch.goals.items():
         yield Goal(f"{step.action}: {name}", (branch.given, branch.within), formula)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from properties.proofs.endless import EndlessSequences, EndlessSubsets
 from properties.proofs.evaluate import Evaluator
-from properties.proofs.sany import Definition, Node
+from properties.proofs.sany import Expression, OperatorDefinition
 from properties.proofs.shapes import (
     Constants,
     Either,
@@ -49,7 +49,7 @@ def shapes_of(ev: Evaluator, ranges: str) -> dict[str, Shape]:
     return found
 
 
-def _shape(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _shape(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     form = _FORMS.get(node.op)
     if form is not None:
         return form(ev, node, env)
@@ -62,8 +62,8 @@ def _shape(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
     return constants
 
 
-def _called(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
-    definition: Definition = node.ref
+def _called(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
+    definition: OperatorDefinition = node.ref
     if definition.name != SEQUENCES:
         inner = ev.called(node, env, {}, None) if definition.params else env
         return _shape(ev, definition.body(ev.tree), inner)
@@ -74,34 +74,34 @@ def _called(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
     return Sequences(of, most, least)
 
 
-def _numbers(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _numbers(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     first, last = (ev.value(one, env, {}, None) for one in node.args)
     return Numbers(lowest(first), highest(last))
 
 
-def _flags(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _flags(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     return Flags()
 
 
-def _functions(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _functions(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     of = _shape(ev, node.args[1], env)
     return Mapped(dict.fromkeys(_shape(ev, node.args[0], env).constants(), of))
 
 
-def _records(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _records(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     return Mapped({pair.args[0].ref: _shape(ev, pair.args[1], env) for pair in node.args})
 
 
-def _tuples(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _tuples(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     return Mapped({number: _shape(ev, one, env) for number, one in enumerate(node.args, 1)})
 
 
-def _subsets(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _subsets(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     of = _shape(ev, node.args[0], env)
     return EndlessSubsets(of) if size(of) > LISTED else Subsets(of)
 
 
-def _union(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _union(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     """Of records of several kinds; a set of one constant may be one of them."""
     kinds: list[Shape] = []
     for one in node.args:
@@ -112,7 +112,7 @@ def _union(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
     return Either(tuple(one for one in kinds if isinstance(one, Mapped)))
 
 
-def _either(ev: Evaluator, node: Node, env: Mapping[str, Any]) -> Shape:
+def _either(ev: Evaluator, node: Expression, env: Mapping[str, Any]) -> Shape:
     condition = ev.value(node.args[0], env, {}, None)
     if not isinstance(condition, bool):
         raise InputError("a range may depend on constants only")

@@ -1,8 +1,8 @@
 """A module's syntax tree, from SANY's XML.
 
 `read` exports a module (and the modules that it extends) by `tla2sany.xml.XMLExporter` in the
-pinned jar and turns it into `Definition`s of `Node`s. The XML is cached under the hash of
-everything on which it depends.
+pinned jar and turns it into `OperatorDefinition`s of `Expression`s. The XML is cached under the
+hash of everything on which it depends.
 """
 
 import re
@@ -30,7 +30,7 @@ STANDARD = frozenset(
 
 
 @frozen(eq=False)
-class Node:
+class Expression:
     """An expression.
 
     `op` is the name of a built-in or standard operator, or one of `number`, `string`, `param`,
@@ -39,22 +39,22 @@ class Node:
     """
 
     op: str
-    args: tuple["Node", ...] = ()
+    args: tuple["Expression", ...] = ()
     ref: Any = None
-    bounds: tuple[tuple[tuple[str, ...], "Node"], ...] = ()
+    bounds: tuple[tuple[tuple[str, ...], "Expression"], ...] = ()
 
 
 @define(eq=False)
-class Definition:
+class OperatorDefinition:
     """An operator, its formal parameters and its body."""
 
     name: str
     params: tuple[str, ...]
     module: str
     source: ET.Element | None
-    _body: Node | None = None
+    _body: Expression | None = None
 
-    def body(self, tree: "Tree") -> Node:
+    def body(self, tree: "SanyTree") -> Expression:
         """The body, read when it is needed first."""
         if self._body is None:
             if self.source is None:
@@ -63,7 +63,7 @@ class Definition:
         return self._body
 
 
-class Tree:
+class SanyTree:
     """All definitions that a module uses."""
 
     def __init__(self, root: ET.Element, modules: Sequence[str]) -> None:
@@ -72,10 +72,10 @@ class Tree:
         for entry in () if context is None else context:
             kind = next(part for part in entry if part.tag != "UID")
             self._entries[_text(entry, "UID")] = kind
-        self._by_uid: dict[str, Definition] = {}
-        self._primed: dict[Node, bool] = {}
-        self._depends: dict[Node, tuple[frozenset[str], frozenset[str]]] = {}
-        self.definitions: dict[str, Definition] = {}
+        self._by_uid: dict[str, OperatorDefinition] = {}
+        self._primed: dict[Expression, bool] = {}
+        self._depends: dict[Expression, tuple[frozenset[str], frozenset[str]]] = {}
+        self.definitions: dict[str, OperatorDefinition] = {}
         for uid, kind in self._entries.items():
             if kind.tag == "UserDefinedOpKind":
                 self._by_uid[uid] = found = self._definition(kind)
@@ -85,13 +85,13 @@ class Tree:
         self.variables = list(self._declared("3", modules))
         self.constants = list(self._declared("2", modules))
 
-    def _definition(self, kind: ET.Element) -> Definition:
+    def _definition(self, kind: ET.Element) -> OperatorDefinition:
         params = kind.find("params")
         names = tuple(_text(one, ".//UID") for one in (() if params is None else params))
         name, body = _text(kind, "uniquename"), kind.find("body")
         known = name in STANDARD or body is None
         module = kind.findtext("location/filename") or ""
-        return Definition(name, names, module, None if known or body is None else body[0])
+        return OperatorDefinition(name, names, module, None if known or body is None else body[0])
 
     def _declared(self, kind: str, modules: Sequence[str]) -> Iterator[str]:
         for entry in self._entries.values():
@@ -99,20 +99,20 @@ class Tree:
             if here and entry.tag == "OpDeclNode" and entry.findtext("kind") == kind:
                 yield _text(entry, "uniquename")
 
-    def definition(self, name: str) -> Definition:
+    def definition(self, name: str) -> OperatorDefinition:
         """A definition by name."""
         if name not in self.definitions:
             raise InputError(f"the module defines no {name!r}")
         return self.definitions[name]
 
-    def node(self, xml: ET.Element) -> Node:
+    def node(self, xml: ET.Element) -> Expression:
         """One expression."""
         read = _READERS.get(xml.tag)
         if read is None:
             raise InputError(f"no expression can be read from SANY's {xml.tag}")
         return read(self, xml)
 
-    def operator(self, xml: ET.Element) -> Node:
+    def operator(self, xml: ET.Element) -> Expression:
         operator, operands = xml.find("operator"), xml.find("operands")
         assert operator is not None
         uid = _text(operator[0], "UID")
@@ -120,16 +120,16 @@ class Tree:
         args = tuple(self.node(one) for one in (() if operands is None else operands))
         name = _text(kind, "uniquename")
         if kind.tag == "BuiltInKind":
-            return Node(name, args, None, tuple(self._bounds(xml)))
+            return Expression(name, args, None, tuple(self._bounds(xml)))
         if kind.tag == "OpDeclNode":
-            return Node("variable" if kind.findtext("kind") == "3" else "constant", (), name)
+            return Expression("variable" if kind.findtext("kind") == "3" else "constant", (), name)
         if kind.tag == "FormalParamNode":
-            return Node("param", (), uid)
+            return Expression("param", (), uid)
         if name in STANDARD:
-            return Node(name, args)
-        return Node("call", args, self._by_uid[uid])
+            return Expression(name, args)
+        return Expression("call", args, self._by_uid[uid])
 
-    def _bounds(self, xml: ET.Element) -> Iterator[tuple[tuple[str, ...], Node]]:
+    def _bounds(self, xml: ET.Element) -> Iterator[tuple[tuple[str, ...], Expression]]:
         symbols = xml.find("boundSymbols")
         for bound in () if symbols is None else symbols:
             if bound.tag == "unbound":
@@ -137,12 +137,12 @@ class Tree:
             names = tuple(_text(one, "UID") for one in bound if one.tag == "FormalParamNodeRef")
             yield names, self.node(bound[-1])
 
-    def let(self, xml: ET.Element) -> Node:
+    def let(self, xml: ET.Element) -> Expression:
         body = xml.find("body")
         assert body is not None
-        return Node("let", (self.node(body[0]),))
+        return Expression("let", (self.node(body[0]),))
 
-    def speaks_of_next(self, node: Node) -> bool:
+    def speaks_of_next(self, node: Expression) -> bool:
         """True if an expression contains primed variables."""
         known = self._primed.get(node)
         if known is None:
@@ -152,11 +152,11 @@ class Tree:
             self._primed[node] = known
         return known
 
-    def variables_in(self, node: Node) -> frozenset[str]:
+    def variables_in(self, node: Expression) -> frozenset[str]:
         """The state variables that the value of an expression may depend on."""
         return self.depends(node)[0]
 
-    def depends(self, node: Node) -> tuple[frozenset[str], frozenset[str]]:
+    def depends(self, node: Expression) -> tuple[frozenset[str], frozenset[str]]:
         """The state variables and bound symbols on which an expression's value may depend.
 
         EXCEPT's old value is the symbol `@`.
@@ -166,7 +166,7 @@ class Tree:
             known = self._depends[node] = self._find_depends(node)
         return known
 
-    def _find_depends(self, node: Node) -> tuple[frozenset[str], frozenset[str]]:
+    def _find_depends(self, node: Expression) -> tuple[frozenset[str], frozenset[str]]:
         if node.op == "variable":
             return frozenset({node.ref}), frozenset()
         if node.op == "param":
@@ -175,39 +175,39 @@ class Tree:
             return frozenset(), frozenset({node.op})
         reads, symbols = self._join(node.args)
         if node.op == "call":
-            called: Definition = node.ref
+            called: OperatorDefinition = node.ref
             inside, free = self.depends(called.body(self))
             return reads | inside, symbols | free.difference(called.params)
         ranges, outside = self._join(over for _, over in node.bounds)
         bound = {name for names, _ in node.bounds for name in names}
         return reads | ranges, symbols.difference(bound) | outside
 
-    def _join(self, nodes: Iterable[Node]) -> tuple[frozenset[str], frozenset[str]]:
+    def _join(self, nodes: Iterable[Expression]) -> tuple[frozenset[str], frozenset[str]]:
         reads, symbols = frozenset[str](), frozenset[str]()
         for one in nodes:
             read, free = self.depends(one)
             reads, symbols = reads | read, symbols | free
         return reads, symbols
 
-    def numeral(self, xml: ET.Element) -> Node:
-        return Node("number", (), int(_text(xml, "IntValue")))
+    def numeral(self, xml: ET.Element) -> Expression:
+        return Expression("number", (), int(_text(xml, "IntValue")))
 
-    def string(self, xml: ET.Element) -> Node:
+    def string(self, xml: ET.Element) -> Expression:
         # CASE's OTHER is a string node without a value.
         if xml.text == "$Other":
-            return Node("$Other")
-        return Node("string", (), _text(xml, "StringValue"))
+            return Expression("$Other")
+        return Expression("string", (), _text(xml, "StringValue"))
 
-    def old_value(self, xml: ET.Element) -> Node:
-        return Node("@")
+    def old_value(self, xml: ET.Element) -> Expression:
+        return Expression("@")
 
 
 _READERS = {
-    "OpApplNode": Tree.operator,
-    "LetInNode": Tree.let,
-    "NumeralNode": Tree.numeral,
-    "StringNode": Tree.string,
-    "AtNode": Tree.old_value,
+    "OpApplNode": SanyTree.operator,
+    "LetInNode": SanyTree.let,
+    "NumeralNode": SanyTree.numeral,
+    "StringNode": SanyTree.string,
+    "AtNode": SanyTree.old_value,
 }
 
 
@@ -218,7 +218,7 @@ def _text(xml: ET.Element, path: str) -> str:
     return found
 
 
-def read(module: str, folder: str, tree: SpecTree | None = None) -> Tree:
+def read(module: str, folder: str, tree: SpecTree | None = None) -> SanyTree:
     """The definitions of `module.tla` in a module's folder, and of the modules that it extends.
 
     Raises `InputError` with SANY's own words if the module does not parse.
@@ -233,7 +233,7 @@ def read(module: str, folder: str, tree: SpecTree | None = None) -> Tree:
     cached = cache_folder() / "syntax" / f"{module}-{key}.xml"
     if not cached.is_file():
         write_aside(cached, lambda part: _export(file, specs, part))
-    return Tree(ET.parse(cached).getroot(), _extended(stands_on))
+    return SanyTree(ET.parse(cached).getroot(), _extended(stands_on))
 
 
 def _extended(files: Sequence[Path]) -> list[str]:

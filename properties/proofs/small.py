@@ -10,7 +10,7 @@ from attrs import evolve
 
 from properties.proofs.endless import limited
 from properties.proofs.evaluate import Evaluator
-from properties.proofs.induct import Answer, Prover, Question
+from properties.proofs.induct import ProofAnswer, Prover, Question
 from properties.proofs.shapes import Shape
 
 #: The number of elements of an endless set or sequence in a small counterexample.
@@ -24,7 +24,7 @@ def small(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
     return {name: limited(shape, FEW) for name, shape in shapes.items()}
 
 
-def refute(ev: Evaluator, shapes: Mapping[str, Shape], question: Question) -> Answer:
+def refute(ev: Evaluator, shapes: Mapping[str, Shape], question: Question) -> ProofAnswer:
     """Ask everything of something that is expected to fail."""
     prover, limits = Prover(ev, shapes, question), small(shapes)
     if limits != dict(shapes):

@@ -17,7 +17,7 @@ from attrs import field, fields_dict, frozen
 from properties.proofs.terms import UNBOUNDED, Num, z3
 from properties.proofs.values import Value
 from properties.tla.errors import InputError
-from properties.tla.specs import Config, SpecTree
+from properties.tla.specs import ModelConfig, SpecTree
 from properties.tla.syntax import parse
 
 TABLE = "proofs.toml"
@@ -144,7 +144,7 @@ def constants_of(proof: Proof, scope: Scope, folder: str, tree: SpecTree) -> dic
 
     The value `any` makes a number of at least 1 that z3 may choose.
     """
-    text = Config.read(tree.model(folder, proof.cfg)).sections.get("CONSTANTS", "")
+    text = ModelConfig.read(tree.model(folder, proof.cfg)).sections.get("CONSTANTS", "")
     found = dict(re.findall(r'(\w+)\s*=\s*("[^"]*"|\{[^}]*\}|\S+)', text))
     plain = {name: parse(value) for name, value in found.items()}
     chosen = {**plain, **proof.constants, **scope}

@@ -1,6 +1,6 @@
 """The TLA+ side: run the checkers, build state graphs, show counterexamples, judge traces."""
 
-from properties.tla.checker import Checker, Outcome, Status, Step
+from properties.tla.checker import Checker, CounterexampleStep, Outcome, Status
 from properties.tla.errors import InputError, MissingToolError
 from properties.tla.event_values import from_json, to_json
 from properties.tla.graph import Graph, Label, load_graph
@@ -12,6 +12,7 @@ from properties.tla.values import ModelValue, Rec, Value
 
 __all__ = [
     "Checker",
+    "CounterexampleStep",
     "Graph",
     "InputError",
     "Label",
@@ -21,7 +22,6 @@ __all__ = [
     "Rec",
     "SpecTree",
     "Status",
-    "Step",
     "Tlc",
     "Value",
     "from_json",

@@ -17,7 +17,7 @@ from properties.tla import itf
 from properties.tla.checker import Outcome, Status
 from properties.tla.errors import MissingToolError
 from properties.tla.processes import Finished, run
-from properties.tla.specs import Config, SpecTree
+from properties.tla.specs import ModelConfig, SpecTree
 from properties.tla.verdicts import ApalacheCheck
 
 IMAGE_VARIABLE = "HIGHWATER_APALACHE_IMAGE"
@@ -87,7 +87,7 @@ class Apalache:
             extending = [self.tree.folder(module) / f"{self.asked.module}.tla"]
             for file in [*self.tree.closure(module), *(extending if self.asked.module else ())]:
                 shutil.copy(file, scratch)
-            config = Config.read(self.tree.model(module, cfg))
+            config = ModelConfig.read(self.tree.model(module, cfg))
             (scratch / "model.cfg").write_text(self._model(config), encoding="utf-8")
             finished = runner.run(self._arguments(asked), scratch, limit_s)
             logs = "".join(log.read_text() for log in scratch.glob("**/detailed.log"))
@@ -108,7 +108,7 @@ class Apalache:
         options += [f"--init={asked.init}"] if asked.init else []
         return ("check", "--no-deadlock", *options, "--out-dir=out", f"{module}.tla")
 
-    def _model(self, config: Config) -> str:
+    def _model(self, config: ModelConfig) -> str:
         """Without SPECIFICATION, which silently wins over `--init`: such a proof shows nothing."""
         bare = config.without("SPECIFICATION", "INIT", "NEXT")
         return f"INIT Init\nNEXT Next\n{bare.behaviour_only()}"

@@ -20,7 +20,7 @@ class Status(Enum):
 
 
 @frozen
-class Step:
+class CounterexampleStep:
     """One state of a counterexample, and the action that led to it.
 
     The first state has no action. `params` is in the action's formal order. It is None if the
@@ -39,7 +39,7 @@ class Outcome:
     status: Status
     violated: str | None = None
     """The property that does not hold."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[CounterexampleStep, ...] = ()
     back_to: int | None = None
     """The step (from 1) to which a counterexample of a temporal property returns for ever."""
     distinct: int | None = None

@@ -7,8 +7,8 @@ from typing import Any
 import drawsvg  # pyright: ignore[reportMissingTypeStubs]
 from attrs import frozen
 
-from properties.tla.checker import Outcome, Step
-from properties.tla.story import Change, ending, heading, scenes
+from properties.tla.checker import CounterexampleStep, Outcome
+from properties.tla.story import EntryChange, ending, heading, scenes
 from properties.tla.values import ModelValue, Value, order
 from properties.tla.verdicts import Diagram
 
@@ -43,10 +43,10 @@ class Lifeline:
 
 
 @frozen
-class Row:
+class DiagramStep:
     """One step: its participants, in order, and its changes."""
 
-    step: Step
+    step: CounterexampleStep
     parties: tuple[Lifeline, ...]
     notes: tuple[tuple[int, str], ...]
     """Lines of text, each with its indent."""
@@ -56,14 +56,14 @@ class Row:
         return max(_ROW_LEAST, _LINE * len(self.notes) + 18)
 
 
-def rows(outcome: Outcome, hints: Diagram) -> list[Row]:
+def rows(outcome: Outcome, hints: Diagram) -> list[DiagramStep]:
     return [
-        Row(step, parties(step, hints), tuple(_wrapped(changes)))
+        DiagramStep(step, parties(step, hints), tuple(_wrapped(changes)))
         for step, changes in scenes(outcome)
     ]
 
 
-def parties(step: Step, hints: Diagram) -> tuple[Lifeline, ...]:
+def parties(step: CounterexampleStep, hints: Diagram) -> tuple[Lifeline, ...]:
     """The parties of a step: those of its arguments, after the center if the action is its own."""
     named = [
         Lifeline(hints.lifelines[name], value)
@@ -75,7 +75,7 @@ def parties(step: Step, hints: Diagram) -> tuple[Lifeline, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def lanes(drawn: Sequence[Row], hints: Diagram) -> list[Lifeline]:
+def lanes(drawn: Sequence[DiagramStep], hints: Diagram) -> list[Lifeline]:
     """The lifelines from left to right, the center first."""
     seen = {party for row in drawn for party in row.parties}
     return sorted(seen, key=lambda who: (who.kind != hints.center, who.kind, order(who.value or 0)))
@@ -110,7 +110,12 @@ def _lifeline(canvas: drawsvg.Drawing, who: Lifeline, x: int, foot: int) -> None
 
 
 def _draw_row(
-    canvas: drawsvg.Drawing, number: int, row: Row, y: int, at: dict[Lifeline, int], notes_x: int
+    canvas: drawsvg.Drawing,
+    number: int,
+    row: DiagramStep,
+    y: int,
+    at: dict[Lifeline, int],
+    notes_x: int,
 ) -> None:
     if number % 2 == 0:
         band = drawsvg.Rectangle(0, y, "100%", row.height, fill="#7b8794", fill_opacity=0.06)
@@ -179,8 +184,8 @@ def _text(
     _put(canvas, drawsvg.Text(text, size, x, y, fill=colour, **style))
 
 
-def _wrapped(changes: Sequence[Change]) -> Iterator[tuple[int, str]]:
-    for change in changes or [Change("", "(nothing changes)")]:
+def _wrapped(changes: Sequence[EntryChange]) -> Iterator[tuple[int, str]]:
+    for change in changes or [EntryChange("", "(nothing changes)")]:
         first, *more = textwrap.wrap(str(change), _NOTE_CHARACTERS, break_on_hyphens=False)
         yield 0, first
         yield from ((_CONTINUED, line) for line in more)

@@ -21,7 +21,7 @@ from properties.tla.errors import InputError
 from properties.tla.memory import uncollected
 from properties.tla.names import write_aside
 from properties.tla.processes import run
-from properties.tla.specs import Config, SpecTree, cache_folder
+from properties.tla.specs import ModelConfig, SpecTree, cache_folder
 from properties.tla.syntax import parse, to_tla
 from properties.tla.tlc import Tlc, jvm
 from properties.tla.values import Value
@@ -37,7 +37,7 @@ _MADE_BY = ("Conjuncts", "GraphDump", "GuardDump", "Guards", "Ints", "Labels", "
 
 
 @frozen
-class Wanted:
+class WantedGraph:
     """A graph that is to be written, and its false guards if it has at most `named` steps."""
 
     cfg: Path
@@ -146,7 +146,7 @@ def make_graphs(module: str, cfgs: Iterable[Path], tree: SpecTree) -> None:
         return
     with TemporaryDirectory(prefix="highwater-graphs-") as scratch:
         wanted = [
-            Wanted(cfg, Path(scratch) / file.name, _named(module, cfg, tree))
+            WantedGraph(cfg, Path(scratch) / file.name, _named(module, cfg, tree))
             for cfg, file in missing
         ]
         dump(module, wanted, tree)
@@ -170,7 +170,7 @@ def guards_file(module: str, cfg: Path, tree: SpecTree) -> Path:
     file = graph_file(module, cfg, tree).with_suffix(GUARDS)
     if not file.is_file():
         with TemporaryDirectory(prefix="highwater-graphs-") as scratch:
-            wanted = Wanted(cfg, Path(scratch) / "again.graph", ALL_STEPS)
+            wanted = WantedGraph(cfg, Path(scratch) / "again.graph", ALL_STEPS)
             dump(module, [wanted], tree)
             write_aside(file, partial(shutil.move, wanted.guards))
     return file
@@ -184,7 +184,7 @@ def _named(module: str, cfg: Path, tree: SpecTree) -> int:
     return ALL_STEPS if cfg.stem in table.scopes.mutants else NAMED_STEPS
 
 
-def dump(module: str, wanted: Sequence[Wanted], tree: SpecTree) -> None:
+def dump(module: str, wanted: Sequence[WantedGraph], tree: SpecTree) -> None:
     """Let TLC's jar write graphs and, on request, their false guards."""
     cfgs = ", ".join(str(one.cfg) for one in wanted)
     limit_s = LIMIT_S * len(wanted)
@@ -193,7 +193,7 @@ def dump(module: str, wanted: Sequence[Wanted], tree: SpecTree) -> None:
         command = [*jvm(tree, scratch, HEAP_MB, quick=True), "GraphDump", module]
         for one in wanted:
             model = scratch / one.cfg.name
-            model.write_text(Config.read(one.cfg).behaviour_only(), encoding="utf-8")
+            model.write_text(ModelConfig.read(one.cfg).behaviour_only(), encoding="utf-8")
             command += [str(model), str(one.out), str(one.guards), str(one.named)]
         told = run(command, tree.folder(module), limit_s)
         if told.timed_out:
@@ -205,7 +205,7 @@ def dump(module: str, wanted: Sequence[Wanted], tree: SpecTree) -> None:
             _check_count(module, one, scratch / one.cfg.name, tree)
 
 
-def _check_count(module: str, made: Wanted, model: Path, tree: SpecTree) -> None:
+def _check_count(module: str, made: WantedGraph, model: Path, tree: SpecTree) -> None:
     """A graph has as many states as TLC finds."""
     found = len(read_graph(made.out).states)
     if found == _pinned(module, made.cfg, tree):

@@ -8,20 +8,21 @@ from typing import Any, cast
 
 import orjson
 
-from properties.tla.checker import Step
+from properties.tla.checker import CounterexampleStep
 from properties.tla.values import Rec, Value
 
 UNKNOWN_ACTION = "Next"
 
 
-def steps(text: bytes) -> tuple[Step, ...]:
+def steps(text: bytes) -> tuple[CounterexampleStep, ...]:
     """The states of a counterexample. Raises `ValueError` for a file of another form."""
     data: Mapping[str, Any] = orjson.loads(text)
     if "states" not in data:
         raise ValueError("no counterexample in the Informal Trace Format: it has no states")
     states = [_state(state) for state in data["states"]]
     return tuple(
-        Step(UNKNOWN_ACTION if number else None, state) for number, state in enumerate(states)
+        CounterexampleStep(UNKNOWN_ACTION if number else None, state)
+        for number, state in enumerate(states)
     )
 
 

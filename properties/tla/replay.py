@@ -8,12 +8,12 @@ from pathlib import Path
 import orjson
 from attrs import evolve
 
-from properties.tla.checker import Outcome, Step
+from properties.tla.checker import CounterexampleStep, Outcome
 from properties.tla.event_values import to_json
 from properties.tla.graph import parse_label
 from properties.tla.names import spec_names
 from properties.tla.processes import run
-from properties.tla.specs import Config, SpecTree
+from properties.tla.specs import ModelConfig, SpecTree
 from properties.tla.syntax import to_tla
 from properties.tla.tlc import jvm
 from properties.tla.values import Value
@@ -39,7 +39,7 @@ def with_arguments(
         if anywhere:
             begun, folder = BEGUN, scratch
             (scratch / f"{BEGUN}.tla").write_text(_begun(module, outcome.steps[0]), "utf-8")
-        text = _model(Config.read(cfg), module, tree, "First" if anywhere else "Init")
+        text = _model(ModelConfig.read(cfg), module, tree, "First" if anywhere else "Init")
         model.write_text(text, encoding="utf-8")
         command = [*jvm(tree, scratch, heap_mb=1024, quick=True)]
         command += ["Replay", begun, str(model), str(scratch / "states")]
@@ -58,23 +58,23 @@ def with_arguments(
     return evolve(outcome, steps=(first, *steps))
 
 
-def _begun(module: str, first: Step) -> str:
+def _begun(module: str, first: CounterexampleStep) -> str:
     """The module, with a state of it as the initial one."""
     state = "".join(f"  /\\ {name} = {to_tla(value)}\n" for name, value in first.state.items())
     return f"---- MODULE {BEGUN} ----\nEXTENDS {module}\nFirst ==\n{state}====\n"
 
 
-def _ordered(step: Step, variables: Sequence[str]) -> dict[str, Value]:
+def _ordered(step: CounterexampleStep, variables: Sequence[str]) -> dict[str, Value]:
     """The state with the variables in the order of the spec, which TLC does not keep."""
     return {name: step.state[name] for name in variables}
 
 
-def _line(step: Step) -> bytes:
+def _line(step: CounterexampleStep) -> bytes:
     state = {name: to_json(value) for name, value in step.state.items()}
     return orjson.dumps([step.action or "Init", state], option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _model(config: Config, module: str, tree: SpecTree, init: str) -> str:
+def _model(config: ModelConfig, module: str, tree: SpecTree, init: str) -> str:
     """The model, but with the module's own Next: a fairness formula may hide the actions in it."""
     if spec_names(module, tree).actions:
         config = config.without("SPECIFICATION", "INIT", "NEXT")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from attrs import define, field, frozen
 
-from properties.tla.checker import Step
+from properties.tla.checker import CounterexampleStep
 from properties.tla.syntax import parse
 from properties.tla.values import Value
 
@@ -36,21 +36,21 @@ _CONJUNCT = re.compile(r"^/\\ (\w+) = ", re.MULTILINE)
 
 
 @frozen
-class Message:
+class TlcMessage:
     code: int
     severity: int
     text: str
 
 
 @define
-class Report:
+class TlcReport:
     """TLC's messages in order, and a model's own output between them."""
 
-    messages: list[Message] = field(factory=list[Message])
+    messages: list[TlcMessage] = field(factory=list[TlcMessage])
     printed: str = ""
 
     @classmethod
-    def read(cls, output: str) -> "Report":
+    def read(cls, output: str) -> "TlcReport":
         """Split the output at its markers. A message may hold another: the inner comes first."""
         report = cls()
         open_messages: list[tuple[int, int, list[str]]] = []
@@ -64,16 +64,16 @@ class Report:
             elif open_messages:
                 code, severity, parts = open_messages.pop()
                 text = "".join(parts)
-                report.messages.append(Message(code, severity, text.strip("\n")))
+                report.messages.append(TlcMessage(code, severity, text.strip("\n")))
                 if open_messages:
                     open_messages[-1][2].append(text)
         report.printed = "".join(outside) + output[at:]
         return report
 
-    def first(self, *codes: int) -> Message | None:
+    def first(self, *codes: int) -> TlcMessage | None:
         return next((message for message in self.messages if message.code in codes), None)
 
-    def violation(self) -> Message | None:
+    def violation(self) -> TlcMessage | None:
         return self.first(*VIOLATIONS)
 
     def counts(self) -> tuple[int, int, int] | None:
@@ -90,19 +90,21 @@ class Report:
         match = re.search(r"search is (\d+)", message.text) if message else None
         return int(match[1]) if match else None
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[CounterexampleStep, ...]:
         """The counterexample."""
         violation = self.violation()
         if violation is not None and violation.code in _IN_INITIAL_STATE:
-            return (Step(None, parse_state(violation.text.partition("\n")[2])),)
+            return (CounterexampleStep(None, parse_state(violation.text.partition("\n")[2])),)
         return tuple(self._steps())
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[CounterexampleStep]:
         for message in self.messages:
             if message.code == STATE:
                 head = _STATE_HEAD.match(message.text)
                 action = head["action"] if head else None
-                yield Step(action, parse_state(message.text[head.end() if head else 0 :]))
+                yield CounterexampleStep(
+                    action, parse_state(message.text[head.end() if head else 0 :])
+                )
 
     def back_to(self) -> int | None:
         """The state to which a lasso returns; stuttering returns to the last state itself."""

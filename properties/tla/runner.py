@@ -13,14 +13,14 @@ from properties.tla.errors import InputError
 from properties.tla.names import spec_names
 from properties.tla.processes import stop_all
 from properties.tla.replay import with_arguments
-from properties.tla.specs import Config, SpecTree
+from properties.tla.specs import ModelConfig, SpecTree
 from properties.tla.tlc import QUICK_STATES, Tlc
 from properties.tla.twins import check_twins
 from properties.tla.verdicts import (
     ApalacheCheck,
     Difference,
+    ExpectedVerdict,
     Table,
-    Verdict,
     compare,
     compare_symbolic,
     load,
@@ -32,11 +32,11 @@ TOGETHER = 24
 
 
 @frozen
-class Job:
+class ModelJob:
     """One configuration to check."""
 
     table: Table
-    verdict: Verdict
+    verdict: ExpectedVerdict
     apalache: ApalacheCheck | None = None
     """The symbolic check of the same configuration, instead of TLC's."""
 
@@ -50,10 +50,10 @@ class Job:
 
 
 @frozen
-class Result:
+class JobResult:
     """The result of a job."""
 
-    job: Job
+    job: ModelJob
     outcome: Outcome
     differences: tuple[Difference, ...]
 
@@ -78,9 +78,9 @@ class Options:
     """Find the arguments of a counterexample's actions, which costs another run."""
 
 
-def jobs(targets: Sequence[str], tree: SpecTree, apalache: bool = False) -> list[Job]:
+def jobs(targets: Sequence[str], tree: SpecTree, apalache: bool = False) -> list[ModelJob]:
     """The jobs for `MODULE` and `MODULE/CFG` names, or for everything when there are none."""
-    chosen: dict[str, Job] = {}
+    chosen: dict[str, ModelJob] = {}
     tables: dict[str, Table] = {}
     for target in targets or tree.modules():
         module, _, cfg = target.partition("/")
@@ -91,7 +91,7 @@ def jobs(targets: Sequence[str], tree: SpecTree, apalache: bool = False) -> list
         rows = [table.row(cfg)] if cfg else table.verdicts
         for row in rows:
             symbolic = row.apalache if apalache else ()
-            for job in (Job(table, row, asked) for asked in (None, *symbolic)):
+            for job in (ModelJob(table, row, asked) for asked in (None, *symbolic)):
                 chosen[job.name] = job
     for job in chosen.values():
         check_constants(job.table.module, tree.model(job.table.module, job.verdict.cfg), tree)
@@ -104,7 +104,7 @@ def check_constants(module: str, cfg: Path, tree: SpecTree) -> None:
     TLC accepts a value for an unknown name in silence. A misspelt knob would leave the rule
     unchanged, and the run would not show what its name says.
     """
-    config = Config.read(cfg)
+    config = ModelConfig.read(cfg)
     given, declared = set(config.constants()), set(spec_names(module, tree).constants)
     if given - declared:
         names = ", ".join(sorted(given - declared))
@@ -115,11 +115,13 @@ def check_constants(module: str, cfg: Path, tree: SpecTree) -> None:
 
 
 def run_all(
-    todo: Iterable[Job], options: Options, started: Callable[[Job], None] = lambda job: None
-) -> Iterator[Result]:
+    todo: Iterable[ModelJob],
+    options: Options,
+    started: Callable[[ModelJob], None] = lambda job: None,
+) -> Iterator[JobResult]:
     """Check all jobs side by side, the longest first; results come as they finish."""
 
-    def one(several: Sequence[Job]) -> list[Result]:
+    def one(several: Sequence[ModelJob]) -> list[JobResult]:
         for job in several:
             started(job)
         together = _check_together if len(several) > 1 else _check_alone
@@ -137,10 +139,10 @@ def run_all(
             raise
 
 
-def _in_one_jvm(todo: Iterable[Job], tree: SpecTree) -> list[Sequence[Job]]:
+def _in_one_jvm(todo: Iterable[ModelJob], tree: SpecTree) -> list[Sequence[ModelJob]]:
     """Small models of one module together, each other one alone: the longest first."""
-    small, texts = dict[str, list[Job]](), dict[str, str]()
-    found: list[Sequence[Job]] = []
+    small, texts = dict[str, list[ModelJob]](), dict[str, str]()
+    found: list[Sequence[ModelJob]] = []
     for job in sorted(todo, key=_states, reverse=True):
         module = job.table.module
         if module not in texts:
@@ -156,13 +158,13 @@ def _in_one_jvm(todo: Iterable[Job], tree: SpecTree) -> list[Sequence[Job]]:
     return sorted(found, key=lambda jobs: sum(map(_states, jobs)), reverse=True)
 
 
-def _may_share(job: Job, tree: SpecTree, text: str) -> bool:
+def _may_share(job: ModelJob, tree: SpecTree, text: str) -> bool:
     r"""True if TLC checks the job, and all its properties are of steps.
 
     Such a property is `[][A]_v`, or an initial state with such steps, here or in an instance: `Init
     /\ [][A]_v`, `M!Spec`.
     """
-    config = Config.read(tree.model(job.table.module, job.verdict.cfg))
+    config = ModelConfig.read(tree.model(job.table.module, job.verdict.cfg))
     return job.apalache is None and all(_is_of_steps(name, text) for name in config.properties)
 
 
@@ -173,44 +175,44 @@ def _is_of_steps(name: str, text: str) -> bool:
     return re.search(rf"^{of} ==\s*(\w+ /\\ )?\[\]\[", text, re.MULTILINE) is not None
 
 
-def _states(job: Job) -> int:
+def _states(job: ModelJob) -> int:
     return job.verdict.distinct or 0
 
 
-def _check_together(several: Sequence[Job], options: Options) -> list[Result]:
+def _check_together(several: Sequence[ModelJob], options: Options) -> list[JobResult]:
     """Check them in one JVM; an unexpected outcome is checked again alone, and that one counts."""
     module = several[0].table.module
     limit_s = sum(job.verdict.seconds for job in several)
     quick = max(map(_states, several)) < QUICK_STATES
     tlc = Tlc(options.tree, options.heap_mb, quick)
     outcomes = tlc.check_together(module, [job.verdict.cfg for job in several], limit_s)
-    results: list[Result] = []
+    results: list[JobResult] = []
     for job in several:
         outcome = outcomes.get(job.verdict.cfg)
         if outcome is None or compare(job.verdict, outcome):
             results.append(_check(job, options))
         else:
-            results.append(Result(job, _explained(outcome, job, options), ()))
+            results.append(JobResult(job, _explained(outcome, job, options), ()))
     return results
 
 
-def _check_alone(several: Sequence[Job], options: Options) -> list[Result]:
+def _check_alone(several: Sequence[ModelJob], options: Options) -> list[JobResult]:
     return [_check(job, options) for job in several]
 
 
-def _check(job: Job, options: Options) -> Result:
+def _check(job: ModelJob, options: Options) -> JobResult:
     module, row = job.table.module, job.verdict
     if job.apalache is not None:
         outcome = Apalache(job.apalache, options.tree).check(module, row.cfg, row.seconds)
         outcome = _explained(outcome, job, options)
-        return Result(job, outcome, tuple(compare_symbolic(job.apalache, outcome)))
+        return JobResult(job, outcome, tuple(compare_symbolic(job.apalache, outcome)))
     quick = (row.distinct or 0) < QUICK_STATES
     outcome = Tlc(options.tree, options.heap_mb, quick).check(module, row.cfg, row.seconds)
     outcome = _explained(outcome, job, options)
-    return Result(job, outcome, tuple(compare(row, outcome)))
+    return JobResult(job, outcome, tuple(compare(row, outcome)))
 
 
-def _explained(outcome: Outcome, job: Job, options: Options) -> Outcome:
+def _explained(outcome: Outcome, job: ModelJob, options: Options) -> Outcome:
     """The outcome with the arguments of its actions, if they are asked for."""
     if not options.explain:
         return outcome

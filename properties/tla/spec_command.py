@@ -12,7 +12,7 @@ from properties.tla.checker import Status
 from properties.tla.diagram import draw
 from properties.tla.errors import InputError, Unusable
 from properties.tla.progress import watching
-from properties.tla.runner import Job, Options, Result, jobs, run_all
+from properties.tla.runner import JobResult, ModelJob, Options, jobs, run_all
 from properties.tla.specs import SpecTree
 from properties.tla.tlc import HEAP_MB
 from properties.tla.verdicts import pin
@@ -86,14 +86,14 @@ def spec(
         raise SystemExit(1)
 
 
-def _asked(job: Job, targets: Sequence[str]) -> bool:
+def _asked(job: ModelJob, targets: Sequence[str]) -> bool:
     """True if a configuration is small, or named."""
     verdict = job.verdict
     return not verdict.full or f"{job.table.module}/{verdict.cfg}" in targets
 
 
-def _run(todo: Sequence[Job], options: Options, console: Console) -> list[Result]:
-    found: dict[str, Result] = {}
+def _run(todo: Sequence[ModelJob], options: Options, console: Console) -> list[JobResult]:
+    found: dict[str, JobResult] = {}
     with watching(console, len(todo)) as watcher:
         for result in run_all(todo, options, lambda job: watcher.started(job.name)):
             found[result.job.name] = result
@@ -101,7 +101,7 @@ def _run(todo: Sequence[Job], options: Options, console: Console) -> list[Result
     return [found[job.name] for job in todo]
 
 
-def _update(results: list[Result], console: Console) -> list[Result]:
+def _update(results: list[JobResult], console: Console) -> list[JobResult]:
     """Pin the figures of runs with the right verdict: a wrong one never becomes the expected."""
     right = [
         r
@@ -113,10 +113,10 @@ def _update(results: list[Result], console: Console) -> list[Result]:
         outcomes = {r.job.verdict.cfg: r.outcome for r in right if r.job.table is table}
         for change in pin(table, outcomes):
             console.print(f"pinned {change}", soft_wrap=True, markup=False)
-    return [Result(r.job, r.outcome, ()) if r in right else r for r in results]
+    return [JobResult(r.job, r.outcome, ()) if r in right else r for r in results]
 
 
-def _drawing(results: Sequence[Result]) -> str:
+def _drawing(results: Sequence[JobResult]) -> str:
     violated = [result for result in results if result.outcome.status is Status.VIOLATED]
     if len(violated) != 1:
         raise InputError(
@@ -127,7 +127,7 @@ def _drawing(results: Sequence[Result]) -> str:
     return draw(report.title(result), result.outcome, result.job.table.diagram)
 
 
-def _say(results: Sequence[Result], story: bool, large: int, console: Console) -> None:
+def _say(results: Sequence[JobResult], story: bool, large: int, console: Console) -> None:
     console.print(report.table(results))
     told = [result for result in results if story and result.outcome.status is Status.VIOLATED]
     paragraphs = [report.story(result) for result in told]

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from properties.tla.checker import Outcome, Status
 from properties.tla.event_values import to_json
-from properties.tla.runner import Result
+from properties.tla.runner import JobResult
 from properties.tla.story import tell
 from properties.tla.values import Value
 
@@ -25,7 +25,7 @@ def verdict_of(outcome: Outcome) -> str:
     return " ".join(filter(None, (outcome.status.value, outcome.violated)))
 
 
-def line(result: Result) -> str:
+def line(result: JobResult) -> str:
     """One finished run."""
     outcome = result.outcome
     if outcome.status is Status.NOT_CHECKED:
@@ -34,7 +34,7 @@ def line(result: Result) -> str:
     return f"{result.job.name}: {verdict_of(outcome)}, {outcome.cpu_s:.1f} CPU s, {mark}"
 
 
-def table(results: Sequence[Result]) -> Grid:
+def table(results: Sequence[JobResult]) -> Grid:
     grid = Grid("", "verdict", "length", "distinct", "depth", "CPU s", "", box=SIMPLE)
     grid.columns[0].no_wrap = True
     for column in grid.columns:
@@ -63,7 +63,7 @@ def table(results: Sequence[Result]) -> Grid:
     return grid
 
 
-def _mark(result: Result) -> Text:
+def _mark(result: JobResult) -> Text:
     if result.differences:
         return Text("✗", style="red")
     if result.outcome.status is Status.NOT_CHECKED:
@@ -71,7 +71,7 @@ def _mark(result: Result) -> Text:
     return Text("✓", style="green")
 
 
-def not_checked(results: Sequence[Result]) -> list[str]:
+def not_checked(results: Sequence[JobResult]) -> list[str]:
     """The rows that were not checked, and the reasons. They never count as passed."""
     return [
         f"not checked: {result.job.name}: {result.outcome.reason}"
@@ -80,14 +80,14 @@ def not_checked(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def differences(result: Result) -> list[str]:
+def differences(result: JobResult) -> list[str]:
     """The differences from the table, and the command that shows them again."""
     lines = [f"{result.job.name} differs from {result.job.table.path.name}:"]
     lines += [f"  {difference}" for difference in result.differences]
     return [*lines, f"  see it again: {result.again}"]
 
 
-def summary(results: Sequence[Result]) -> str:
+def summary(results: Sequence[JobResult]) -> str:
     wrong = [result.job.name for result in results if result.differences]
     negative = sum(result.outcome.status is Status.VIOLATED for result in results)
     said = f"{len(wrong)} differ: {', '.join(wrong)}" if wrong else "all as expected"
@@ -98,7 +98,7 @@ def summary(results: Sequence[Result]) -> str:
     return f"{done} verdicts, {negative} of them violations, {said}; {cpu_s:.1f} CPU s"
 
 
-def title(result: Result) -> str:
+def title(result: JobResult) -> str:
     """The first line of a story."""
     row, outcome = result.job.verdict, result.outcome
     known = " ".join(filter(None, (row.kip, row.jira)))
@@ -106,14 +106,14 @@ def title(result: Result) -> str:
     return f"{result.job.name} violates {outcome.violated} {states}" + (f" ({known})" * bool(known))
 
 
-def story(result: Result) -> list[str]:
+def story(result: JobResult) -> list[str]:
     if result.outcome.status is not Status.VIOLATED:
         return [f"{result.job.name} {verdict_of(result.outcome)}: there is no counterexample."]
     note = result.job.verdict.note
     return tell(title(result) + (f"\n{note}" if note else ""), result.outcome)
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: JobResult) -> dict[str, Any]:
     """Everything about a run, the counterexample's values as in protocol events."""
     outcome = result.outcome
     return {

@@ -90,13 +90,13 @@ _COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
 
 
 @frozen
-class Config:
+class ModelConfig:
     """A cfg's content, section by section, without comments and singular keywords."""
 
     sections: dict[str, str]
 
     @classmethod
-    def read(cls, path: Path) -> "Config":
+    def read(cls, path: Path) -> "ModelConfig":
         """Read a cfg. TLC is the judge of its syntax: this only finds where sections begin."""
         text = _COMMENT.sub(" ", path.read_text(encoding="utf-8"))
         sections: dict[str, str] = {}
@@ -132,9 +132,9 @@ class Config:
         """The names, constants or not, that are replaced by another definition here (`<-`)."""
         return re.findall(r"(\w+)\s*<-", self.sections.get("CONSTANTS", ""))
 
-    def without(self, *gone: str) -> "Config":
+    def without(self, *gone: str) -> "ModelConfig":
         """The same without these sections."""
-        return Config({key: body for key, body in self.sections.items() if key not in gone})
+        return ModelConfig({key: body for key, body in self.sections.items() if key not in gone})
 
     def behaviour_only(self) -> str:
         """The same model with nothing to check, so that TLC explores all of it."""

@@ -6,7 +6,7 @@ from typing import TypeAlias, cast
 
 from attrs import frozen
 
-from properties.tla.checker import Outcome, Step
+from properties.tla.checker import CounterexampleStep, Outcome
 from properties.tla.syntax import to_tla
 from properties.tla.values import ModelValue, Rec, Value, order
 
@@ -15,7 +15,7 @@ _Set: TypeAlias = frozenset[Value]
 
 
 @frozen
-class Change:
+class EntryChange:
     """One entry that a step changed, by its path: `highWatermark[2]`, `quorum.isr`."""
 
     path: str
@@ -38,19 +38,21 @@ def tell(title: str, outcome: Outcome) -> list[str]:
     return lines
 
 
-def scenes(outcome: Outcome) -> Iterator[tuple[Step, list[Change]]]:
+def scenes(outcome: Outcome) -> Iterator[tuple[CounterexampleStep, list[EntryChange]]]:
     """Each step with its changes; the first with the whole state."""
     before: Mapping[str, Value] | None = None
     for step in outcome.steps:
         if before is None:
-            changes = [Change(name, f" = {to_tla(value)}") for name, value in step.state.items()]
+            changes = [
+                EntryChange(name, f" = {to_tla(value)}") for name, value in step.state.items()
+            ]
         else:
             changes = list(changed(before, step.state))
         yield step, changes
         before = step.state
 
 
-def heading(step: Step) -> str:
+def heading(step: CounterexampleStep) -> str:
     """The action as in the spec, its arguments by name."""
     if step.action is None:
         return "Init"
@@ -69,13 +71,13 @@ def ending(outcome: Outcome) -> str:
     return f"{outcome.violated} does not hold: back to step {outcome.back_to}, and so for ever."
 
 
-def changed(before: Mapping[str, Value], after: Mapping[str, Value]) -> Iterator[Change]:
+def changed(before: Mapping[str, Value], after: Mapping[str, Value]) -> Iterator[EntryChange]:
     """The differences of two states, down to the entries of functions, records and sets."""
     for name, value in after.items():
         yield from _between(name, before[name], value)
 
 
-def _between(path: str, old: Value, new: Value) -> Iterator[Change]:
+def _between(path: str, old: Value, new: Value) -> Iterator[EntryChange]:
     if old == new:
         return
     entries = _entries(old), _entries(new)
@@ -84,7 +86,7 @@ def _between(path: str, old: Value, new: Value) -> Iterator[Change]:
     elif isinstance(old, frozenset) and isinstance(new, frozenset):
         yield from _in_set(path, cast("_Set", old), cast("_Set", new))
     else:
-        yield Change(path, f": {to_tla(old)} → {to_tla(new)}")
+        yield EntryChange(path, f": {to_tla(old)} → {to_tla(new)}")
 
 
 def _entries(value: Value) -> dict[Value, Value] | None:
@@ -105,13 +107,13 @@ def _by_entry(old: Value, new: Value) -> bool:
 
 def _in_function(
     path: str, old: Mapping[Value, Value], new: Mapping[Value, Value]
-) -> Iterator[Change]:
+) -> Iterator[EntryChange]:
     for key in sorted(old.keys() | new.keys(), key=order):
         entry = path + _selector(key)
         if key not in new:
-            yield Change(entry, f" is gone: {to_tla(old[key])}")
+            yield EntryChange(entry, f" is gone: {to_tla(old[key])}")
         elif key not in old:
-            yield Change(entry, f" = {to_tla(new[key])}")
+            yield EntryChange(entry, f" = {to_tla(new[key])}")
         else:
             yield from _between(entry, old[key], new[key])
 
@@ -122,11 +124,11 @@ def _selector(key: Value) -> str:
     return f"[{key.name if isinstance(key, ModelValue) else to_tla(key)}]"
 
 
-def _in_set(path: str, old: _Set, new: _Set) -> Iterator[Change]:
+def _in_set(path: str, old: _Set, new: _Set) -> Iterator[EntryChange]:
     """Small sets are shown whole; of a set of messages only the changes."""
     if not any(isinstance(member, tuple) for member in old | new):
-        yield Change(path, f": {to_tla(old)} → {to_tla(new)}")
+        yield EntryChange(path, f": {to_tla(old)} → {to_tla(new)}")
         return
     for sign, members in (("−", old - new), ("+", new - old)):
         for member in sorted(members, key=order):
-            yield Change(path, f" {sign} {to_tla(member)}")
+            yield EntryChange(path, f" {sign} {to_tla(member)}")

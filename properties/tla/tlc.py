@@ -12,8 +12,8 @@ from attrs import evolve, field, frozen
 from properties.tla import tools
 from properties.tla.checker import Outcome, Status
 from properties.tla.processes import Finished, run
-from properties.tla.report import OUT_OF_MEMORY, SUCCESS, TEMPORAL, VIOLATIONS, Report
-from properties.tla.specs import Config, SpecTree
+from properties.tla.report import OUT_OF_MEMORY, SUCCESS, TEMPORAL, VIOLATIONS, TlcReport
+from properties.tla.specs import ModelConfig, SpecTree
 
 HEAP_MB = 3072
 #: Up to about this many states, TLC ends before the optimising compiler has paid for itself.
@@ -46,7 +46,7 @@ class Tlc:
     def check_file(self, module: str, cfg: Path, limit_s: float) -> Outcome:
         """Check with a cfg of any location."""
         finished, report = self.run(self.tree.folder(module), module, cfg, limit_s)
-        return named(judge(finished, report, limit_s), Config.read(cfg))
+        return named(judge(finished, report, limit_s), ModelConfig.read(cfg))
 
     def check_together(
         self, module: str, cfgs: Sequence[str], limit_s: float
@@ -81,14 +81,16 @@ class Tlc:
                 cpu_s=float(end["cpu_s"]),
                 timed_out=False,
             )
-            report = Report.read(one.output)
+            report = TlcReport.read(one.output)
             if report.first(TEMPORAL) is not None:
                 break
-            outcomes[cfg] = named(judge(one, report, limit_s), Config.read(model))
+            outcomes[cfg] = named(judge(one, report, limit_s), ModelConfig.read(model))
             began = end.end()
         return outcomes
 
-    def run(self, folder: Path, module: str, cfg: Path, limit_s: float) -> tuple[Finished, Report]:
+    def run(
+        self, folder: Path, module: str, cfg: Path, limit_s: float
+    ) -> tuple[Finished, TlcReport]:
         """Run TLC on `folder/module.tla` and return its output, unjudged."""
         with _scratch() as scratch:
             command = [
@@ -97,7 +99,7 @@ class Tlc:
                 *("-metadir", str(scratch / "states"), "-config", str(cfg.resolve()), module),
             ]
             finished = run(command, folder, limit_s)
-        return finished, Report.read(finished.output)
+        return finished, TlcReport.read(finished.output)
 
 
 @contextmanager
@@ -121,7 +123,7 @@ def jvm(tree: SpecTree, scratch: Path, heap_mb: int, quick: bool = False) -> lis
     ]
 
 
-def judge(finished: Finished, report: Report, limit_s: float) -> Outcome:
+def judge(finished: Finished, report: TlcReport, limit_s: float) -> Outcome:
     """One outcome from the exit code and the report, which must agree."""
     counts = report.counts()
     outcome = Outcome(
@@ -151,7 +153,7 @@ def judge(finished: Finished, report: Report, limit_s: float) -> Outcome:
 
 
 def _passed(
-    counts: tuple[int, int, int] | None, finished: Finished, report: Report, outcome: Outcome
+    counts: tuple[int, int, int] | None, finished: Finished, report: TlcReport, outcome: Outcome
 ) -> Outcome:
     if counts is None or counts[2] != 0:
         left = "says not how many" if counts is None else f"leaves {counts[2]}"
@@ -160,7 +162,7 @@ def _passed(
     return _agreed(0, finished, report, evolve(outcome, status=Status.PASSED))
 
 
-def _agreed(code: int, finished: Finished, report: Report, outcome: Outcome) -> Outcome:
+def _agreed(code: int, finished: Finished, report: TlcReport, outcome: Outcome) -> Outcome:
     """The outcome, if the exit code says the same as the report."""
     if finished.code != code:
         reason = (
@@ -174,14 +176,14 @@ def _agreed(code: int, finished: Finished, report: Report, outcome: Outcome) -> 
         return outcome.because(Status.FAILED, f"the counterexample cannot be read: {unread}")
 
 
-def _complaint(finished: Finished, report: Report) -> str:
+def _complaint(finished: Finished, report: TlcReport) -> str:
     said = report.complaint() or finished.errors.strip() or report.printed.strip()[-2000:]
     if finished.code == 0:
         return f"TLC ended with exit code 0 without a verdict:\n{said}"
     return f"TLC ended with exit code {finished.code}:\n{said}"
 
 
-def named(outcome: Outcome, config: Config) -> Outcome:
+def named(outcome: Outcome, config: ModelConfig) -> Outcome:
     """Give a violated property its name in the cfg.
 
     TLC names invariants and the properties that it checks as `[][A]_v` itself. For a refinement

@@ -23,7 +23,7 @@ from properties.tla.processes import run, stop_all
 from properties.tla.specs import SpecTree
 from properties.tla.syntax import parse, to_tla
 from properties.tla.tlc import jvm
-from properties.tla.tracefile import Event, Trace
+from properties.tla.tracefile import Trace, TraceEvent
 from properties.tla.tracemodel import check_values, write_model
 from properties.tla.values import Value
 
@@ -61,7 +61,7 @@ class TraceVerdict:
     """The spec's state before that event."""
 
     @property
-    def taken(self) -> list[Event]:
+    def taken(self) -> list[TraceEvent]:
         """The events that the spec allows."""
         return self.trace.events if self.accepted else self.trace.events[: self.event - 1]
 

@@ -23,7 +23,7 @@ _HEADER_FIELDS = {"run": str, "spec": str, "subject": str, "constants": dict}
 
 
 @frozen
-class Event:
+class TraceEvent:
     """One step of a trace. Values are as in the file: not yet TLA+."""
 
     line: int
@@ -41,7 +41,7 @@ class Trace:
     spec: str
     subject: str
     constants: Mapping[str, Any] | None = None
-    events: list[Event] = field(factory=list[Event])
+    events: list[TraceEvent] = field(factory=list[TraceEvent])
     last_seq: int | None = None
 
     @property
@@ -128,7 +128,7 @@ def _take(file: Path, traces: dict[tuple[str, str, str], Trace], number: int, li
     if trace.last_seq is not None and data["seq"] <= trace.last_seq:
         raise ValueError(f'"seq" is {data["seq"]} after {trace.last_seq}, expected a larger one')
     trace.last_seq = data["seq"]
-    trace.events.append(Event(number, data["action"], data["params"], data["after"]))
+    trace.events.append(TraceEvent(number, data["action"], data["params"], data["after"]))
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from properties.tla.errors import InputError
-from properties.tla.specs import Config, SpecTree
-from properties.tla.verdicts import Kind, Table
+from properties.tla.specs import ModelConfig, SpecTree
+from properties.tla.verdicts import Purpose, Table
 
 
 def check_twins(table: Table, tree: SpecTree) -> None:
@@ -21,10 +21,12 @@ def check_twins(table: Table, tree: SpecTree) -> None:
 
 
 def _alone(table: Table, tree: SpecTree) -> Iterator[str]:
-    configs = {row.cfg: Config.read(tree.model(table.module, row.cfg)) for row in table.verdicts}
-    bugs = [row for row in table.verdicts if row.kind is Kind.BUG]
+    configs = {
+        row.cfg: ModelConfig.read(tree.model(table.module, row.cfg)) for row in table.verdicts
+    }
+    bugs = [row for row in table.verdicts if row.kind is Purpose.BUG]
     for row in table.verdicts:
-        if row.kind is not Kind.OK:
+        if row.kind is not Purpose.OK:
             continue
         bounds = _bounds(configs[row.cfg], table.rules)
         promised = promises(configs[row.cfg])
@@ -35,19 +37,19 @@ def _alone(table: Table, tree: SpecTree) -> Iterator[str]:
 
 
 def _uncontrolled(table: Table, tree: SpecTree) -> Iterator[str]:
-    broken = {row.property for row in table.verdicts if row.kind is Kind.BUG}
+    broken = {row.property for row in table.verdicts if row.kind is Purpose.BUG}
     for row in table.verdicts:
-        if row.kind is Kind.OK:
-            config = Config.read(tree.model(table.module, row.cfg))
+        if row.kind is Purpose.OK:
+            config = ModelConfig.read(tree.model(table.module, row.cfg))
             for name in promises(config):
                 if name not in broken and name not in table.controls:
                     yield f"{name} ({row.cfg}) is broken by no bug_ row"
 
 
-def promises(config: Config) -> tuple[str, ...]:
+def promises(config: ModelConfig) -> tuple[str, ...]:
     """The properties that a configuration has TLC check."""
     return (*config.invariants, *config.properties)
 
 
-def _bounds(config: Config, rules: tuple[str, ...]) -> Mapping[str, str]:
+def _bounds(config: ModelConfig, rules: tuple[str, ...]) -> Mapping[str, str]:
     return {name: value for name, value in config.assigned().items() if name not in rules}

@@ -15,7 +15,7 @@ from properties.tla.names import spec_actions
 from properties.tla.specs import SpecTree
 from properties.tla.syntax import to_tla
 from properties.tla.tracecheck import TraceVerdict, coverage, validate_all
-from properties.tla.tracefile import Event, Trace, read_traces
+from properties.tla.tracefile import Trace, TraceEvent, read_traces
 from refimpl.outputs import json_option, write_json
 
 THIN = 3
@@ -86,7 +86,7 @@ def story(verdict: TraceVerdict) -> list[str]:
     return lines
 
 
-def told(event: Event) -> str:
+def told(event: TraceEvent) -> str:
     """An event in the spec's words: its action and the arguments."""
     arguments = ", ".join(f"{name}={to_tla(from_json(v))}" for name, v in event.params.items())
     return f"{event.action}({arguments})"

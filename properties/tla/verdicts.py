@@ -20,7 +20,7 @@ TYPES = "types"
 FIGURES = ("length", "distinct", "depth")
 
 
-class Kind(Enum):
+class Purpose(Enum):
     """The purpose of a configuration."""
 
     OK = "ok"
@@ -53,11 +53,11 @@ class ApalacheCheck:
 
 
 @frozen
-class Verdict:
+class ExpectedVerdict:
     """One row: a configuration's expected result, to the digit."""
 
     cfg: str
-    kind: Kind
+    kind: Purpose
     expect: Status
     property: str | None = None
     length: int | None = None
@@ -117,7 +117,7 @@ class Table:
 
     module: str
     path: Path
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ExpectedVerdict, ...]
     diagram: Diagram
     rules: tuple[str, ...] = ()
     """The constants that are rules or settings; the others are bounds and faults."""
@@ -130,7 +130,7 @@ class Table:
     refusals: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     """The refusal of each guard, by `guard` or `Action: guard`: errors by their Kafka names."""
 
-    def row(self, cfg: str) -> Verdict:
+    def row(self, cfg: str) -> ExpectedVerdict:
         for verdict in self.verdicts:
             if verdict.cfg == cfg:
                 return verdict
@@ -150,7 +150,7 @@ class Difference:
         return f"{self.what}: {expected}, found {'none' if self.found is None else self.found}"
 
 
-def compare(verdict: Verdict, outcome: Outcome) -> list[Difference]:
+def compare(verdict: ExpectedVerdict, outcome: Outcome) -> list[Difference]:
     """Everything in which an outcome is not what its row says, the gravest alone."""
     if outcome.status is not verdict.expect:
         found = outcome.status.value
@@ -217,7 +217,7 @@ def _diagram(path: Path, data: Mapping[str, Any]) -> Diagram:
     )
 
 
-def _scopes(path: Path, data: Mapping[str, Any], verdicts: Sequence[Verdict]) -> Scopes:
+def _scopes(path: Path, data: Mapping[str, Any], verdicts: Sequence[ExpectedVerdict]) -> Scopes:
     named, where = _section(path, data, "scopes", Scopes)
     lists = {name: tuple(_typed(named, name, list, where, [])) for name in fields_dict(Scopes)}
     known = {verdict.cfg for verdict in verdicts}
@@ -250,16 +250,16 @@ def _section(
     return section, where
 
 
-def _row(path: Path, number: int, row: Any) -> Verdict:
+def _row(path: Path, number: int, row: Any) -> ExpectedVerdict:
     if not isinstance(row, dict):
         raise InputError(f"{path}: row {number} is not a table: write [[verdict]]")
     data = cast("dict[str, Any]", row)
     where = f"{path}: row {number} ({data.get('cfg', 'no cfg')}): "
-    _known(data, Verdict, where)
+    _known(data, ExpectedVerdict, where)
     cfg = _typed(data, "cfg", str, where)
-    kind = _one_of(data, "kind", {kind.value: kind for kind in Kind}, where)
+    kind = _one_of(data, "kind", {kind.value: kind for kind in Purpose}, where)
     expect = _one_of(data, "expect", _EXPECT, where)
-    verdict = Verdict(
+    verdict = ExpectedVerdict(
         cfg,
         kind,
         expect,
@@ -272,7 +272,7 @@ def _row(path: Path, number: int, row: Any) -> Verdict:
         note=_typed(data, "note", str, where, ""),
         apalache=_apalache(data, where),
     )
-    if (expect is Status.PASSED) is not (kind is Kind.OK):
+    if (expect is Status.PASSED) is not (kind is Purpose.OK):
         raise InputError(
             f'{where}kind "{kind.value}" does not go with this "expect": '
             '"ok" passes, "bug" and "probe" violate'
@@ -344,7 +344,7 @@ def _known(data: Mapping[str, Any], shape: type, where: str) -> None:
         raise InputError(f'{where}unknown field "{unknown[0]}" (there are: {known})')
 
 
-def _matched(path: Path, verdicts: Sequence[Verdict], models: Sequence[Path]) -> None:
+def _matched(path: Path, verdicts: Sequence[ExpectedVerdict], models: Sequence[Path]) -> None:
     """Refuse configurations without a row, and rows without a configuration."""
     rows, files = [v.cfg for v in verdicts], [model.stem for model in models]
     for cfg in rows:

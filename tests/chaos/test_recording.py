@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from chaos.recorders.protocol_events import Trace
+from chaos.recorders.protocol_events import SubjectTrace
 from chaos.recording import write_events, write_history
 from chaos.sim.settings import Settings
 from chaos.simulator import Run, build
@@ -50,7 +50,7 @@ def test_every_trace_has_a_header_and_counts_its_events(run: Run, tmp_path: Path
 
 
 def test_a_reserved_step_keeps_its_place_and_counts_as_lost_if_nothing_comes() -> None:
-    trace = Trace("Replication", "orders:0", {"highWatermark": [0, 0, 0]})
+    trace = SubjectTrace("Replication", "orders:0", {"highWatermark": [0, 0, 0]})
     taken = trace.reserve(1, {"f": 2, "l": 1}, "FetchLost")
     trace.reserve(2, {"f": 3, "l": 1}, "FetchLost")
     trace.reserve(3, {"f": 3, "l": 1}, None)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from chaos.real.kafka.cluster import cluster
-from chaos.real.kafka.judge import SECONDS_TO_START, Broker, Judge
+from chaos.real.kafka.judge import SECONDS_TO_START, Judge, KafkaBroker
 from refimpl.edge.commands.configs import configs
 from refimpl.edge.commands.elect import elect
 from refimpl.edge.commands.groups import groups_
@@ -63,7 +63,7 @@ def kafkas(judge: Judge, address: str, tool: str, *arguments: str) -> str:
 
 
 def test_what_is_printed_is_what_kafkas_own_tools_print(judge: Judge, tmp_path: Path) -> None:
-    broker = Broker(tmp_path)
+    broker = KafkaBroker(tmp_path)
     broker.format(judge)
     with broker.running():
         at = broker.address
@@ -148,7 +148,7 @@ TIMES = (
 def test_settings_and_offsets_are_those_that_kafkas_own_tools_print(
     judge: Judge, tmp_path: Path
 ) -> None:
-    broker = Broker(tmp_path)
+    broker = KafkaBroker(tmp_path)
     broker.format(judge)
     with broker.running():
         at = broker.address

@@ -7,7 +7,7 @@ from random import Random
 
 from attrs import evolve
 
-from chaos.real.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Judge, KafkaBroker
 from refimpl.storage.cleaner.compaction import compact
 from refimpl.storage.cleaner.log_cleaner import CLEANER_OFFSETS
 from refimpl.storage.config import LogConfig
@@ -28,7 +28,7 @@ SECONDS_TO_CLEAN = 60
 Batch = tuple[BatchHeader, bool, list[Record]]
 
 
-def write(broker: Broker) -> None:
+def write(broker: KafkaBroker) -> None:
     """Several segments: values that are replaced, tombstones, all codecs, transactions."""
     now_ms = int(time.time() * 1_000)
     for number in range(10):
@@ -78,7 +78,7 @@ def opened(folder: Path) -> PartitionLog:
     return log
 
 
-def wait_until_clean(broker: Broker) -> int:
+def wait_until_clean(broker: KafkaBroker) -> int:
     """The offset up to which Kafka has cleaned; polled, because it reports it nowhere."""
     until = time.monotonic() + SECONDS_TO_CLEAN
     while time.monotonic() < until:
@@ -90,7 +90,7 @@ def wait_until_clean(broker: Broker) -> int:
 
 
 def test_kafka_and_we_leave_the_same_of_a_log(judge: Judge, tmp_path: Path) -> None:
-    broker = Broker(tmp_path)
+    broker = KafkaBroker(tmp_path)
     broker.format(judge)
     with broker.running():
         settings = {"segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": "0.0"}

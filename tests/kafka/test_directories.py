@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from attrs import evolve
 
-from chaos.real.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Judge, KafkaBroker
 from refimpl.machines.replica_log import Origin
 from refimpl.storage.cleaner.compaction import compact
 from refimpl.storage.config import LogConfig
@@ -138,15 +138,15 @@ def test_kafka_finds_nothing_wrong_in_any_file_of_our_directories(
 
 
 @pytest.fixture
-def broker(judge: Judge, tmp_path: Path) -> Broker:
-    made = Broker(tmp_path, {"group.coordinator.rebalance.protocols": "classic,consumer"})
+def broker(judge: Judge, tmp_path: Path) -> KafkaBroker:
+    made = KafkaBroker(tmp_path, {"group.coordinator.rebalance.protocols": "classic,consumer"})
     made.format(judge)
     return made
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["after a clean stop", "after a crash"])
 def test_a_broker_serves_every_record_of_a_log_that_we_wrote(
-    broker: Broker, tmp_path: Path, cleanly: bool
+    broker: KafkaBroker, tmp_path: Path, cleanly: bool
 ) -> None:
     with broker.running():
         create_topics(broker.address, {"orders": {}})
@@ -181,7 +181,7 @@ def test_a_broker_serves_every_record_of_a_log_that_we_wrote(
     )
 
 
-def join_as_a_new_consumer(judge: Judge, broker: Broker) -> None:
+def join_as_a_new_consumer(judge: Judge, broker: KafkaBroker) -> None:
     """A group of the protocol of KIP-848, which no Python client speaks yet."""
     tool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     who = ("--group", "new", "--command-property", "group.protocol=consumer")
@@ -191,7 +191,7 @@ def join_as_a_new_consumer(judge: Judge, broker: Broker) -> None:
     assert "Processed a total of 5 messages" in answer.complaints
 
 
-def busy(broker: Broker) -> None:
+def busy(broker: KafkaBroker) -> None:
     """Everything that a broker writes: codecs, transactions, offsets, groups, compaction."""
     small = {"segment.bytes": "1048576"}
     create_topics(
@@ -226,7 +226,7 @@ def all_logs(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["stopped cleanly", "killed"])
 def test_we_read_every_record_in_a_directory_that_a_broker_left(
-    judge: Judge, broker: Broker, tmp_path: Path, cleanly: bool
+    judge: Judge, broker: KafkaBroker, tmp_path: Path, cleanly: bool
 ) -> None:
     with broker.running() as process:
         busy(broker)
@@ -250,7 +250,7 @@ def test_we_read_every_record_in_a_directory_that_a_broker_left(
 
 
 def test_our_tool_says_of_a_brokers_directory_what_kafkas_says(
-    judge: Judge, broker: Broker
+    judge: Judge, broker: KafkaBroker
 ) -> None:
     with broker.running():
         busy(broker)

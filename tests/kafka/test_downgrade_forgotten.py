@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chaos.real.kafka.cluster import Cluster
+from chaos.real.kafka.cluster import KafkaCluster
 from chaos.real.kafka.cluster import cluster as kafka_cluster
 from chaos.real.kafka.judge import Judge
 from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
@@ -81,7 +81,7 @@ def test_so_it_is_with_consumers_of_java(classic: str, judge: Judge, tmp_path: P
         assert any(left_alone(kafka, group, classic, members) for group in groups)
 
 
-def left_alone(kafka: Cluster, group: str, classic: str, members: ExitStack) -> bool:
+def left_alone(kafka: KafkaCluster, group: str, classic: str, members: ExitStack) -> bool:
     """True if a classic consumer still owns only half of the partitions after the other owner left.
 
     The other half's owner, of KIP-848, has left for some time, and the coordinator was killed. If
@@ -114,7 +114,7 @@ def left_alone(kafka: Cluster, group: str, classic: str, members: ExitStack) -> 
     return alone
 
 
-def described(kafka: Cluster, group: str) -> tuple[str, str]:
+def described(kafka: KafkaCluster, group: str) -> tuple[str, str]:
     client = admin.AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
     told = client.describe_consumer_groups([group], request_timeout=30)[group].result(60)
     return told.type.name, told.state.name

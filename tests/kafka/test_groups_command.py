@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chaos.real.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Judge, KafkaBroker
 from refimpl.edge.commands.groups import groups_
 from tests.kafka.clients import create_topics
 from tests.refimpl.edge.asking import rows
@@ -40,7 +40,7 @@ def kafkas(judge: Judge, address: str, group: str) -> list[list[str]]:
 def test_groups_are_described_as_by_kafkas_own_tool(
     judge: Judge, tmp_path: Path, protocol: str
 ) -> None:
-    broker = Broker(tmp_path)
+    broker = KafkaBroker(tmp_path)
     broker.format(judge)
     with broker.running():
         create_topics(broker.address, {"orders": {}}, partitions=2)

@@ -12,7 +12,7 @@ from attrs import frozen
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from chaos.real.kafka.judge import Broker, Judge, java
+from chaos.real.kafka.judge import Judge, KafkaBroker, java
 
 ROOT = Path(__file__).parents[2]
 COUNT = 60
@@ -33,7 +33,7 @@ class Printed:
         return self.folder / f"{name}.log"
 
 
-def run_tool(log: Path, tool: str, broker: Broker, *arguments: str) -> None:
+def run_tool(log: Path, tool: str, broker: KafkaBroker, *arguments: str) -> None:
     where = ("--bootstrap-server", broker.address, "--topic", "letters")
     with log.open("wb") as out:
         command = java(f"org.apache.kafka.tools.{tool}", *where, *arguments)
@@ -43,7 +43,7 @@ def run_tool(log: Path, tool: str, broker: Broker, *arguments: str) -> None:
 @pytest.fixture(scope="module")
 def printed(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Printed]:
     folder = tmp_path_factory.mktemp("logs")
-    broker = Broker(tmp_path_factory.mktemp("broker"))
+    broker = KafkaBroker(tmp_path_factory.mktemp("broker"))
     broker.format(judge)
     with broker.running():
         admin: Any = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from chaos.real.kafka.judge import Judge, KafkaBroker, java
 from refimpl.dump.command import dump_log
 from refimpl.edge.testing.blocking import BlockingCluster
-from tests.kafka.judge import Broker, Judge, java
 
 SECONDS = 120
 LOOKS_OFTEN = {
@@ -30,7 +30,7 @@ def played(bootstrap: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def of_kafka(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
-    broker = Broker(tmp_path_factory.mktemp("kafka-transactions"), settings=LOOKS_OFTEN)
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka-transactions"), settings=LOOKS_OFTEN)
     broker.format(judge)
     with broker.running():
         return played(broker.address)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaos.real.kafka.judge import Broker, Judge, free_port
+from chaos.real.kafka.judge import Judge, KafkaBroker, free_port
 from examples.relay import Header, Relay, relay
 from tests.kafka.clients import Message, create_topics, send
 
@@ -34,11 +34,11 @@ def until(what: str, seconds: float, condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def slow(judge: Judge, tmp_path: Path) -> Iterator[tuple[Broker, Relay]]:
+def slow(judge: Judge, tmp_path: Path) -> Iterator[tuple[KafkaBroker, Relay]]:
     """A broker, and a relay through which its second listener is reached."""
     port = free_port()
     with relay(port) as way:
-        broker = Broker(tmp_path)
+        broker = KafkaBroker(tmp_path)
         listeners = {
             "listeners": f"PLAINTEXT://127.0.0.1:{broker.port},SLOW://127.0.0.1:{port},"
             f"CONTROLLER://127.0.0.1:{broker.controller}",
@@ -53,7 +53,7 @@ def slow(judge: Judge, tmp_path: Path) -> Iterator[tuple[Broker, Relay]]:
             yield broker, way
 
 
-def test_a_late_commit_of_a_member_takes_its_group_back(slow: tuple[Broker, Relay]) -> None:
+def test_a_late_commit_of_a_member_takes_its_group_back(slow: tuple[KafkaBroker, Relay]) -> None:
     broker, way = slow
     create_topics(broker.address, {TOPIC: {}})
     send(broker.address, TOPIC, [Message(None, b"%d" % n) for n in range(5)])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chaos.real.stored import faults, observed_traces
-from chaos.real.stored.observed_host import Line, lines
+from chaos.real.stored.observed_host import ObservedInput, lines
 from refimpl.messages import observations as o
 
 
@@ -24,7 +24,7 @@ def test_processes_that_are_killed_behave_as_the_spec_says(
     def without(kind: type) -> list[str]:
         """Why TLC refuses the run if no process tells of this."""
 
-        def fewer(path: Path) -> Iterable[Line]:
+        def fewer(path: Path) -> Iterable[ObservedInput]:
             for line in lines(path):
                 rest = tuple(one for one in line.seen if not isinstance(one, kind))
                 yield line._replace(seen=rest)

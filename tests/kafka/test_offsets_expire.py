@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from chaos.real.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Judge, KafkaBroker
 from tests.kafka.clients import Message, create_topics, send
 
 confluent: Any = import_module("confluent_kafka")
@@ -32,7 +32,7 @@ def until(what: str, seconds: float, condition: Callable[[], bool]) -> None:
 def test_an_offset_that_an_operator_sets_expires_with_the_older_ones(
     judge: Judge, tmp_path: Path
 ) -> None:
-    broker = Broker(tmp_path, SETTINGS)
+    broker = KafkaBroker(tmp_path, SETTINGS)
     broker.format(judge)
     with broker.running():
         create_topics(broker.address, {TOPIC: {}})

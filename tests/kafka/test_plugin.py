@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.real.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Judge, KafkaBroker
 
 # A run inside of this process forgets what it has imported, and C's modules are loaded once.
 for _name in (
@@ -61,7 +61,7 @@ def test_of_a_fault(kafka):
 def test_the_same_tests_run_on_a_real_kafka(
     judge: Judge, tmp_path: Path, pytester: pytest.Pytester
 ) -> None:
-    broker = Broker(tmp_path)
+    broker = KafkaBroker(tmp_path)
     broker.format(judge)
     pytester.makepyfile(TESTS)
     with broker.running():

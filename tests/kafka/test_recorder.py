@@ -12,7 +12,7 @@ import pytest
 from attrs import frozen
 from confluent_kafka import Producer
 
-from chaos.real.kafka.cluster import Cluster, cluster
+from chaos.real.kafka.cluster import KafkaCluster, cluster
 from chaos.real.kafka.judge import Judge
 from tests.kafka.recorded_client import APPLICATIONS
 from traces.record import recorded
@@ -44,18 +44,18 @@ def python(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def application(library: str, up: Cluster, topic: str, run: Path, *more: str) -> int:
+def application(library: str, up: KafkaCluster, topic: str, run: Path, *more: str) -> int:
     module = "tests.kafka.recorded_client"
     ran = python("-m", module, library, up.bootstrap, topic, run, str(COUNT), *more)
     assert ran.returncode in (0, -signal.SIGKILL), ran.stderr
     return ran.returncode
 
 
-def record_scan(up: Cluster, run: Path, *more: str) -> "subprocess.CompletedProcess[str]":
+def record_scan(up: KafkaCluster, run: Path, *more: str) -> "subprocess.CompletedProcess[str]":
     return python("-m", "refimpl", "record-scan", run, "--bootstrap", up.bootstrap, *more)
 
 
-def record_healthy(up: Cluster, library: str, run: Path) -> None:
+def record_healthy(up: KafkaCluster, library: str, run: Path) -> None:
     """One process dies in the middle of a burst; the next one does all that an application does."""
     topic = f"healthy-{library.replace('_', '-')}"
     up.create(topic, 3, SAFE)
@@ -63,7 +63,7 @@ def record_healthy(up: Cluster, library: str, run: Path) -> None:
     assert application(library, up, topic, run) == 0
 
 
-def record_transactions(up: Cluster, run: Path) -> None:
+def record_transactions(up: KafkaCluster, run: Path) -> None:
     up.create("payments", 2, SAFE)
     conf = {"bootstrap.servers": up.bootstrap, "transactional.id": "till", "log_level": 0}
     producer = recorded(Producer, run, conf)
@@ -79,7 +79,7 @@ def record_transactions(up: Cluster, run: Path) -> None:
     producer.close()
 
 
-def record_leader_kill(up: Cluster, run: Path) -> None:
+def record_leader_kill(up: KafkaCluster, run: Path) -> None:
     """Followers stop inside the ISR; the leader goes on to acknowledge alone, and is killed."""
     topic = "unsafe"
     up.create(topic, 1, {"min.insync.replicas": "1"})

@@ -15,7 +15,7 @@ from attrs import frozen
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.cimpl import NewTopic
 
-from chaos.real.kafka.cluster import Cluster, cluster
+from chaos.real.kafka.cluster import KafkaCluster, cluster
 from chaos.real.kafka.judge import SECONDS_TO_STOP, Judge
 from tests.traces.importers.brokers import flip, positions
 
@@ -50,7 +50,7 @@ def until(condition: Callable[[], Any], what: str) -> None:
     raise RuntimeError(f"still not: {what}")
 
 
-def seen(up: Cluster, topic: str) -> tuple[int, list[int]]:
+def seen(up: KafkaCluster, topic: str) -> tuple[int, list[int]]:
     """The leader of partition 0 and its ISR, as far as known by now."""
     try:
         found = up.partitions(topic).get(0)
@@ -59,14 +59,16 @@ def seen(up: Cluster, topic: str) -> tuple[int, list[int]]:
     return (-1, []) if found is None else (found.leader, list(found.isrs))
 
 
-def committed(up: Cluster, node: int, topic: str) -> int:
+def committed(up: KafkaCluster, node: int, topic: str) -> int:
     """The high watermark of partition 0 in a broker's checkpoint file."""
     file = up.nodes[node].folder / "data" / CHECKPOINT
     lines = file.read_text().splitlines() if file.exists() else []
     return max((int(x.split()[2]) for x in lines if x.startswith(f"{topic} 0 ")), default=-1)
 
 
-def send(up: Cluster, topic: str, count: int, *, acks: str = "all", codec: str = "none") -> int:
+def send(
+    up: KafkaCluster, topic: str, count: int, *, acks: str = "all", codec: str = "none"
+) -> int:
     """Send records, and return the number that the present leader acknowledged."""
     conf: dict[str, Any] = {"bootstrap.servers": up.bootstrap, "acks": acks, "log_level": 0}
     producer = Producer({**conf, "compression.type": codec, "linger.ms": 5})
@@ -82,7 +84,7 @@ def send(up: Cluster, topic: str, count: int, *, acks: str = "all", codec: str =
     return len(acked)
 
 
-def transact(up: Cluster, topic: str) -> None:
+def transact(up: KafkaCluster, topic: str) -> None:
     conf = {"bootstrap.servers": up.bootstrap, "transactional.id": f"till-{topic}", "log_level": 0}
     producer = Producer(conf)
     producer.init_transactions()
@@ -96,13 +98,13 @@ def transact(up: Cluster, topic: str) -> None:
             producer.abort_transaction()
 
 
-def keep(up: Cluster, moment: Path, nodes: Iterable[int]) -> None:
+def keep(up: KafkaCluster, moment: Path, nodes: Iterable[int]) -> None:
     """Copy log directories, of brokers that are down and of brokers that run."""
     for node in nodes:
         shutil.copytree(up.nodes[node].folder / "data", moment / f"broker-{node}")
 
 
-def cut_a_tail(up: Cluster, moment: Path) -> None:
+def cut_a_tail(up: KafkaCluster, moment: Path) -> None:
     """The leader writes alone and is killed; the next one writes other records in their place."""
     topic = "cut"
     up.create(topic, 1, {"min.insync.replicas": "1"})
@@ -128,7 +130,7 @@ def cut_a_tail(up: Cluster, moment: Path) -> None:
     up.wait_until_healed(topic)
 
 
-def elect_uncleanly(up: Cluster, moment: Path) -> None:
+def elect_uncleanly(up: KafkaCluster, moment: Path) -> None:
     """One replica commits alone and dies; the other, which lacks that, leads and commits more."""
     topic, first, second = "unclean", 1, 2
     settings = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
@@ -152,7 +154,7 @@ def elect_uncleanly(up: Cluster, moment: Path) -> None:
     until(lambda: len(seen(up, topic)[1]) == 2, "both are in sync again")
 
 
-def stop(up: Cluster) -> None:
+def stop(up: KafkaCluster) -> None:
     """In good order: each tells itself that everything is on its disk."""
     for node in up.nodes.values():
         assert node.process is not None

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 
 from chaos.real.kafka.judge import LEAN, free_port, jars
-from chaos.real.stored.brokers import ROOT, SECONDS, SESSION_MS, Process, Stored, until
+from chaos.real.stored.brokers import ROOT, SECONDS, SESSION_MS, BrokerProcess, Stored, until
 from chaos.real.stored.zookeeper import Server, zookeeper
 
 
@@ -25,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     with zookeeper(folder) as [server]:
         client: Any = KazooClient(server.address)
         client.start()
-        stored = Stored({id: Process(id, server, folder) for id in (1, 2, 3)}, client)
+        stored = Stored({id: BrokerProcess(id, server, folder) for id in (1, 2, 3)}, client)
         try:
             for one in stored.brokers.values():
                 one.start()

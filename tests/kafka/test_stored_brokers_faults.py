@@ -15,7 +15,7 @@ from attrs import define, field
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 
-from chaos.real.stored.brokers import ROOT, Process, Stored, until
+from chaos.real.stored.brokers import ROOT, BrokerProcess, Stored, until
 from chaos.real.stored.proxy import Proxy
 from chaos.real.stored.zookeeper import Server, zookeeper
 from tests.kafka.test_stored_brokers import lives
@@ -67,7 +67,7 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
         client: Any = KazooClient(",".join(one.address for one in servers))
         client.start()
         ways = {id: Way([Proxy(one.port) for one in servers]) for id in BROKERS}
-        brokers = {id: Process(id, ways[id], folder) for id in BROKERS}  # type: ignore[arg-type]
+        brokers = {id: BrokerProcess(id, ways[id], folder) for id in BROKERS}  # type: ignore[arg-type]
         try:
             for id, one in brokers.items():
                 for proxy in ways[id].proxies:
@@ -305,7 +305,7 @@ def test_a_broker_returns_while_the_controllers_session_expires(ensemble: Ensemb
 
 
 def test_a_second_broker_of_the_same_id_is_refused(ensemble: Ensemble, tmp_path: Path) -> None:
-    second = Process(1, ensemble.ways[2], tmp_path)  # type: ignore[arg-type]
+    second = BrokerProcess(1, ensemble.ways[2], tmp_path)  # type: ignore[arg-type]
     second.start("initial.broker.registration.timeout.ms=3000")
     assert second.process.wait(SECONDS) == 2
     said = (tmp_path / "broker-1.err").read_text()

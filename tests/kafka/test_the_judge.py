@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from chaos.real.kafka.judge import Broker, Judge
+from chaos.real.kafka.judge import Judge, KafkaBroker
 
 LOG = "00000000000000000000.log"
 
@@ -22,7 +22,7 @@ def test_an_empty_log_is_fine(judge: Judge, tmp_path: Path) -> None:
 def test_a_broker_starts_on_a_folder_of_its_own_and_ends_cleanly(
     judge: Judge, tmp_path: Path
 ) -> None:
-    broker = Broker(tmp_path)
+    broker = KafkaBroker(tmp_path)
     broker.format(judge)
     with broker.running() as process:
         assert process.poll() is None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from chaos.real.kafka.judge import Answer, Judge, java
+from chaos.real.kafka.judge import Judge, ToolOutput, java
 from refimpl.edge.testing.blocking import BlockingCluster
 
 TOOLS = "org.apache.kafka.tools"
@@ -29,7 +29,7 @@ class Tools:
     bootstrap: str
     data: Path
 
-    def run(self, tool: str, *arguments: str | Path) -> Answer:
+    def run(self, tool: str, *arguments: str | Path) -> ToolOutput:
         """Whatever the tool printed; it may have failed."""
         return self.judge.run(tool, "--bootstrap-server", self.bootstrap, *arguments)
 

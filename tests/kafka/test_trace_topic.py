@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from chaos.real.kafka.cluster import Cluster, cluster
+from chaos.real.kafka.cluster import KafkaCluster, cluster
 from chaos.real.kafka.judge import Judge
 from tests.traces.fixture import Fixture, fixture, write
 from tests.traces.judging import judged, verdicts
@@ -22,17 +22,17 @@ SETTINGS = {"min.insync.replicas": "2"}
 
 
 @pytest.fixture(scope="module")
-def up(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def up(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     with cluster(tmp_path_factory.mktemp("cluster"), judge) as running:
         yield running
 
 
-def command(up: Cluster, topic: str, run: Path, *more: str) -> list[str]:
+def command(up: KafkaCluster, topic: str, run: Path, *more: str) -> list[str]:
     verb = [sys.executable, "-m", "refimpl", "ingest", "--kafka", up.bootstrap, "--topic", topic]
     return [*verb, "--out", str(run), *more]
 
 
-def send(up: Cluster, topic: str, w: Fixture) -> None:
+def send(up: KafkaCluster, topic: str, w: Fixture) -> None:
     """All lines of a fixture, some of them twice, in a transaction that is aborted first."""
     producer = Producer(
         {"bootstrap.servers": up.bootstrap, "transactional.id": topic, "acks": "all"}
@@ -53,7 +53,9 @@ def send(up: Cluster, topic: str, w: Fixture) -> None:
             producer.abort_transaction()
 
 
-def test_a_topic_becomes_a_run_although_its_reader_is_killed(up: Cluster, tmp_path: Path) -> None:
+def test_a_topic_becomes_a_run_although_its_reader_is_killed(
+    up: KafkaCluster, tmp_path: Path
+) -> None:
     w, run = fixture(8), tmp_path / "run"
     up.create("traces", 4, SETTINGS)
     send(up, "traces", w)
@@ -86,7 +88,7 @@ def total(run: Path) -> int:
     return sum(file.read_bytes().count(b"\n") for file in run.glob("*.ndjson"))
 
 
-def test_a_reader_that_is_asked_to_stop_stops_in_order(up: Cluster, tmp_path: Path) -> None:
+def test_a_reader_that_is_asked_to_stop_stops_in_order(up: KafkaCluster, tmp_path: Path) -> None:
     w, run = fixture(9), tmp_path / "run"
     up.create("stopped", 2, SETTINGS)
     send(up, "stopped", w)
@@ -100,7 +102,7 @@ def test_a_reader_that_is_asked_to_stop_stops_in_order(up: Cluster, tmp_path: Pa
     assert f"{lines_of(w)} lines" in said.decode().replace(",", "")
 
 
-def test_what_was_deleted_before_it_was_read_is_an_error(up: Cluster, tmp_path: Path) -> None:
+def test_what_was_deleted_before_it_was_read_is_an_error(up: KafkaCluster, tmp_path: Path) -> None:
     run = tmp_path / "run"
     up.create("short", 1, SETTINGS)
     run.mkdir()
@@ -114,7 +116,7 @@ def test_what_was_deleted_before_it_was_read_is_an_error(up: Cluster, tmp_path: 
     assert b"partition 0" in reader.stderr
 
 
-def test_a_topic_that_is_not_there_is_named(up: Cluster, tmp_path: Path) -> None:
+def test_a_topic_that_is_not_there_is_named(up: KafkaCluster, tmp_path: Path) -> None:
     reader = subprocess.run(
         command(up, "nothing", tmp_path, "--until-end"), cwd=ROOT, capture_output=True, check=False
     )

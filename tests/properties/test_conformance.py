@@ -17,12 +17,12 @@ from properties.conformance.command import conform
 from properties.conformance.discrepancy import Discrepancy, changes, guard_of
 from properties.conformance.exhaustive import exhaustive
 from properties.conformance.machines import Machines
-from properties.conformance.memory import Memory
+from properties.conformance.memory import Snapshot
 from properties.conformance.refusals import refusals_of
-from properties.conformance.scope import Scope
+from properties.conformance.scope import ConformanceScope
 from properties.conformance.scopes import scopes
 from properties.conformance.stateful import Edge, search
-from properties.conformance.walks import Run, shorten, stroll, tour
+from properties.conformance.walks import SideBySide, shorten, stroll, tour
 from properties.modules.abs_log import AbsLog
 from properties.modules.consumer_commit import ConsumerCommit
 from properties.modules.descriptor import modules
@@ -60,8 +60,8 @@ TOURED = [
 ]
 
 
-def scope(module: str, cfg: str) -> Scope:
-    return Scope.of(modules()[module].binding, cfg)
+def scope(module: str, cfg: str) -> ConformanceScope:
+    return ConformanceScope.of(modules()[module].binding, cfg)
 
 
 def test_what_conforms_is_kept_until_a_file_changes(
@@ -114,7 +114,7 @@ def test_every_step_from_every_state_is_as_in_the_spec(module: str, cfg: str) ->
 
 @pytest.mark.parametrize(("module", "cfg"), TOURED)
 def test_a_tour_takes_every_edge_without_reloading(module: str, cfg: str) -> None:
-    run = Run(Machines(scope(module, cfg), "tour"))
+    run = SideBySide(Machines(scope(module, cfg), "tour"))
     found = first(tour(run))
     assert found is None, found.story()
     assert len(run.taken) == run.scope.graph.edge_count
@@ -122,7 +122,7 @@ def test_a_tour_takes_every_edge_without_reloading(module: str, cfg: str) -> Non
 
 @pytest.mark.parametrize("module", list(modules()))
 def test_random_walks_stay_on_the_graph(module: str) -> None:
-    run = Run(Machines(scope(module, modules()[module].table().scopes.conform[0]), "walk"))
+    run = SideBySide(Machines(scope(module, modules()[module].table().scopes.conform[0]), "walk"))
     found = first(stroll(run, Random(7), 4_000))
     assert found is None, found.story()
     assert len(run.taken) > 300
@@ -164,7 +164,7 @@ def test_names_change_case_and_nothing_else() -> None:
 
 def test_a_scope_that_the_machines_are_not_written_for_is_refused() -> None:
     with pytest.raises(InputError, match="Rule is 'hw', and the machines are written for 'kip320'"):
-        Scope.of(Truncation, "bug_hw_2")
+        ConformanceScope.of(Truncation, "bug_hw_2")
 
 
 # ------------------------------------------------------------------------------ Hypothesis
@@ -212,7 +212,7 @@ def test_a_bug_is_told_as_the_shortest_story() -> None:
 
 def test_a_long_walk_into_a_bug_is_made_short() -> None:
     with applied(catalogue()["one_table_for_two"]):
-        run = Run(Machines(scope("Truncation", "ok_kip320_2"), "walk"))
+        run = SideBySide(Machines(scope("Truncation", "ok_kip320_2"), "walk"))
         found = first(stroll(run, Random(3), 5_000))
         assert found is not None
         short = shorten(run, run.tried)
@@ -232,7 +232,7 @@ def test_a_refused_step_that_leaves_a_trace_is_told() -> None:
         if name not in vars(Careless) and callable(method):
             setattr(Careless, name, method)
     original = scope("ConsumerCommit", "ok_auto_commit_monotone")
-    careless = Scope(Careless, original.cfg, original.constants, original.graph)
+    careless = ConformanceScope(Careless, original.cfg, original.constants, original.graph)
     found = first(exhaustive(Machines(careless, "exhaustive")))
     assert found is not None
     assert found.step == "Poll(1)"
@@ -264,7 +264,7 @@ class Whole:
 
 def test_memory_sees_and_undoes_what_changed_deep_inside() -> None:
     whole = Whole(Part([1]), Part([2]))
-    memory = Memory.of(whole)
+    memory = Snapshot.of(whole)
     right = whole.right
     right.items.append(3)
     whole.left = Part([9])
@@ -277,8 +277,8 @@ def test_memory_sees_and_undoes_what_changed_deep_inside() -> None:
 
 def test_memory_finds_what_two_parts_share() -> None:
     items = [1]
-    assert Memory.of(Whole(Part(items), Part(items))).shared == [items]
-    assert Memory.of(Whole(Part([1]), Part([1]))).shared == []
+    assert Snapshot.of(Whole(Part(items), Part(items))).shared == [items]
+    assert Snapshot.of(Whole(Part([1]), Part([1]))).shared == []
 
 
 # ------------------------------------------------------------------------------ the command
@@ -355,7 +355,7 @@ def test_a_binding_that_refuses_what_is_for_the_machines_is_told() -> None:
         def lose(self, length: int) -> None:
             raise OtherAction
 
-    decides = Scope(Decides, original.cfg, original.constants, original.graph)
+    decides = ConformanceScope(Decides, original.cfg, original.constants, original.graph)
     compared = refusals_of(decides)
     found = first(compared.differences())
     assert found is not None
@@ -398,7 +398,7 @@ def test_conform_names_the_guard_of_the_spec_that_forbids_what_the_machines_do()
 
 
 def test_the_clock_of_a_coordinator_does_not_go_back_when_an_earlier_deadline_comes() -> None:
-    run = Run(Machines(scope("GroupLog", "ok_2_short"), "walk"))
+    run = SideBySide(Machines(scope("GroupLog", "ok_2_short"), "walk"))
     names = [str(label) for label in run.scope.graph.actions]
     writes, asks = ["Op(1, 0)", "Op(2, 1)", "Op(1, 0)"], ["Ask()"] * 3
     for name in [*writes, "TimeOut()", *asks, "TimeOut()", "Ask()", "TimeOut()"]:

@@ -15,7 +15,7 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from properties.conformance.scope import Scope
+from properties.conformance.scope import ConformanceScope
 from properties.modules.descriptor import module, modules
 from properties.mutants import auto, automatic, forked, guards, matrix, methods
 from properties.mutants.catalogue import (
@@ -28,7 +28,7 @@ from properties.mutants.catalogue import (
     stale,
 )
 from properties.mutants.command import mutants
-from properties.mutants.forked import Answer, Kept, Result, Trial
+from properties.mutants.forked import GateAnswer, Kept, MutantResult, Trial
 from properties.mutants.generated import generated
 from properties.mutants.guards import Guard, killer
 from properties.mutants.matrix import (
@@ -41,7 +41,7 @@ from properties.mutants.matrix import (
     kills,
     page,
 )
-from properties.mutants.suite import Suite, closure
+from properties.mutants.suite import CollectedTests, closure
 from properties.tla import InputError, SpecTree
 from properties.tla.specs import CHECKOUT
 from properties.tla.verdicts import load, pin_mutants
@@ -387,7 +387,7 @@ def test_whatever_a_mutant_is_asked_in_is_read_before_its_process_begins(
     """In that process memory is bounded, and TLC, which makes a graph, does not start."""
     read: set[str] = set()
 
-    def machines(scope: Scope, _: str) -> Mock:
+    def machines(scope: ConformanceScope, _: str) -> Mock:
         read.add(scope.cfg)
         return Mock()
 
@@ -419,8 +419,10 @@ def test_answers_depend_on_what_is_imported_directly_or_not() -> None:
     assert not [name for name in names if name.startswith("refimpl/broker")]
 
 
-def without_tests(folders: Sequence[str], body: Callable[[Suite], auto.Tally]) -> auto.Tally:
-    return body(Suite({}, {}))
+def without_tests(
+    folders: Sequence[str], body: Callable[[CollectedTests], auto.GateTally]
+) -> auto.GateTally:
+    return body(CollectedTests({}, {}))
 
 
 def test_the_tests_that_run_a_function_find_its_mutants(tmp_path: Path) -> None:
@@ -464,10 +466,10 @@ def test_a_gate_is_proved_for_each_module_and_that_of_the_node_once(
     def of_the_node(names: Sequence[str]) -> bool:
         return False
 
-    def noted(todo: Sequence[tuple[Trial, Result]], *_: object) -> Iterator[Result]:
+    def noted(todo: Sequence[tuple[Trial, MutantResult]], *_: object) -> Iterator[MutantResult]:
         for one, _before in todo:
             asked.extend(f"{gate}: {one.name}" for gate in one.gates)
-            yield Result(one.name, {gate: Answer(False, 1.0) for gate in one.gates})
+            yield MutantResult(one.name, {gate: GateAnswer(False, 1.0) for gate in one.gates})
 
     monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(forked, "_forked", noted)
@@ -489,7 +491,7 @@ def test_gates_that_conformance_asks_are_not_proved_again(
     scopes = modules()["AbsLog"].table().scopes
     shown = {(f"AbsLog/{cfg}", method) for cfg in scopes.mutants for method in METHODS}
     monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
-    proved: list[Mapping[str, Result]] = []
+    proved: list[Mapping[str, MutantResult]] = []
     monkeypatch.setattr(forked, "run", lambda _, kept, *rest: proved.append(kept.read()) or [])  # pyright: ignore
     known = [mutant for mutant in catalogue().values() if mutant.modules == ("AbsLog",)]
     for missing in (set[tuple[str, str]](), {(f"AbsLog/{scopes.mutants[-1]}", "exhaustive")}):

@@ -7,8 +7,8 @@ import pytest
 
 from properties.conformance.discrepancy import Discrepancy
 from properties.conformance.machines import Machines
-from properties.conformance.scope import Scope
-from properties.conformance.walks import Run, stroll
+from properties.conformance.scope import ConformanceScope
+from properties.conformance.walks import SideBySide, stroll
 from properties.modules.descriptor import module, modules
 from refimpl.storage.log import recovery
 from refimpl.storage.log.epoch_cache import EpochCache
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.java
 STEPS = 4_000
 
 
-def walk(name: str, cfg: str) -> tuple[Discrepancy | None, Run]:
+def walk(name: str, cfg: str) -> tuple[Discrepancy | None, SideBySide]:
     binding = module(name).on_disk
     assert binding is not None
-    run = Run(Machines(Scope.of(binding, cfg), "walk"))
+    run = SideBySide(Machines(ConformanceScope.of(binding, cfg), "walk"))
     found = next((one for one in stroll(run, Random(1), STEPS) if one), None)
     return found, run
 

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 
 from properties.proofs import evaluate, induct, ranges, sany, table
 from properties.proofs.actions import steps_of_next, taken
-from properties.proofs.checking import Kind, Task, run, tasks
+from properties.proofs.checking import ProofClaim, ProofTask, run, tasks
 from properties.proofs.command import prove
 from properties.proofs.endless import EndlessSequences, EndlessSubsets
-from properties.proofs.evaluate import Evaluator, Memory
-from properties.proofs.faithful import Lifted, compare
-from properties.proofs.induct import PROMISE, Answer, Failure, Prover, Question
+from properties.proofs.evaluate import Evaluator, Memo
+from properties.proofs.faithful import LiftedGraph, compare
+from properties.proofs.induct import PROMISE, Failure, ProofAnswer, Prover, Question
 from properties.proofs.known import Known, is_cardinality, is_chosen
 from properties.proofs.needs import needs
 from properties.proofs.ranges import shapes_of
@@ -77,7 +77,7 @@ def evaluator(proof: table.Proof, scope: Mapping[str, Any]) -> Evaluator:
     return Evaluator(syntax, table.constants_of(proof, scope, "ConsumerCommit", TREE))
 
 
-def asked(proof: table.Proof, scope: Mapping[str, Any]) -> tuple[Answer, Evaluator]:
+def asked(proof: table.Proof, scope: Mapping[str, Any]) -> tuple[ProofAnswer, Evaluator]:
     ev = evaluator(proof, scope)
     question = Question(proof.invariant, proof.implies, proof.two_state)
     return Prover(ev, shapes_of(ev, proof.ranges), question).run(), ev
@@ -99,7 +99,7 @@ def test_every_table_names_definitions_and_configurations_that_are_there() -> No
 @pytest.mark.parametrize("module", ["Truncation", "ConsumerCommit"])
 def test_the_evaluator_takes_the_steps_of_tlcs_graph(module: str) -> None:
     first = table.load(module, TREE).proofs[0]
-    result = run(Task(module, first, Kind.FAITHFUL), TREE)
+    result = run(ProofTask(module, first, ProofClaim.FAITHFUL), TREE)
     assert result.as_expected, result.differences
     assert " 0 edges" not in result.said
 
@@ -110,7 +110,7 @@ def test_an_evaluator_that_reads_an_operator_wrongly_is_found(
     monkeypatch.setitem(evaluate.OPERATORS, "\\union", difference)
     ev = evaluator(proof, {})
     graph = load_graph("ConsumerCommit", proof.cfg, TREE)
-    found = compare(Lifted.of(ev, shapes_of(ev, proof.ranges), graph), proof.invariant, 40)
+    found = compare(LiftedGraph.of(ev, shapes_of(ev, proof.ranges), graph), proof.invariant, 40)
     assert found.different
     assert "by the evaluator" in found.different[0]
 
@@ -118,7 +118,9 @@ def test_an_evaluator_that_reads_an_operator_wrongly_is_found(
 def test_a_conjunct_that_does_not_hold_is_found_in_the_graph(proof: table.Proof) -> None:
     ev = evaluator(proof, {})
     graph = load_graph("ConsumerCommit", proof.cfg, TREE)
-    found = compare(Lifted.of(ev, shapes_of(ev, proof.ranges), graph), ["NeverAllCommitted"], 400)
+    found = compare(
+        LiftedGraph.of(ev, shapes_of(ev, proof.ranges), graph), ["NeverAllCommitted"], 400
+    )
     assert not found.different
     assert list(found.broken) == ["NeverAllCommitted"]
 
@@ -227,7 +229,7 @@ def test_a_definition_is_evaluated_once_for_what_it_depends_on(proof: table.Proo
     """Other values of the variables that it reads are evaluated, those of others are not."""
     ev = evaluator(proof, {})
     graph = load_graph("ConsumerCommit", proof.cfg, TREE)
-    lifted = Lifted.of(ev, shapes_of(ev, proof.ranges), graph)
+    lifted = LiftedGraph.of(ev, shapes_of(ev, proof.ranges), graph)
     first, *others = (lifted.state(number) for number in range(0, 29_000, 1_000))
     ev.define("AtLeastOnce", first)
     known = len(ev.memory.of)
@@ -249,7 +251,7 @@ def test_true_is_remembered_apart_from_1(tmp_path: Path) -> None:
 
 def test_what_is_known_of_a_number_is_known_again() -> None:
     """The facts that came with a value that is remembered are those of another question too."""
-    known, memory, log = Known(), Memory(), EndlessSequences(SMALL, 0).fresh("log", [])
+    known, memory, log = Known(), Memo(), EndlessSequences(SMALL, 0).fresh("log", [])
 
     def last() -> Any:
         return known.number(offsets(log), lambda number: is_cardinality(offsets(log), number))
@@ -509,7 +511,7 @@ def test_predicates_prove_and_refute_what_listed_sets_do(
     shape = shapes_of(evaluator(proof, TINY), proof.ranges)["requests"]
     assert isinstance(shape, EndlessSubsets)
     todo = tasks([(table.load("ConsumerCommit", TREE), {proof.name})])
-    asked_of_z3 = [task for task in todo if task.kind in (Kind.INDUCTIVE, Kind.CONTROL)]
+    asked_of_z3 = [task for task in todo if task.kind in (ProofClaim.INDUCTIVE, ProofClaim.CONTROL)]
     assert len(asked_of_z3) > 3
     for task in asked_of_z3:
         result = run(task, TREE)
@@ -567,7 +569,7 @@ def test_a_conjunct_that_may_go_is_a_difference(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"Joined", ', '"Joined", "TypeOK", ', 1), encoding="utf-8")
     todo = tasks([(table.load("ConsumerCommit", specs), {"process_then_commit"})], necessary=True)
-    (necessity,) = [task for task in todo if task.kind is Kind.NECESSARY]
+    (necessity,) = [task for task in todo if task.kind is ProofClaim.NECESSARY]
     result = run(necessity, specs)
     assert result.differences == ["TypeOK is not needed: it may go"]
     assert result.as_json()["needed"]["OneJoins"] == result.needed["OneJoins"]
@@ -593,9 +595,9 @@ def test_a_module_that_does_not_parse_is_refused_in_sanys_words(tmp_path: Path) 
         run(_inductive(specs), specs)
 
 
-def _inductive(specs: SpecTree) -> Task:
+def _inductive(specs: SpecTree) -> ProofTask:
     todo = tasks([(table.load("ConsumerCommit", specs), {"process_then_commit"})])
-    first = next(task for task in todo if task.kind is Kind.INDUCTIVE)
+    first = next(task for task in todo if task.kind is ProofClaim.INDUCTIVE)
     return evolve(first, scope=TINY)
 
 

@@ -190,7 +190,7 @@ def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
         "Step: Below(x) -> TRUE": "ok: NeverAbove"
     }
     assert set(trials.unasked) == {one.name for one in spec_mutants("Toy", toy)} - {*trials.found}
-    told = "\n".join(spec_command.page([spec_command.Judged(trials, {})]))
+    told = "\n".join(spec_command.page([spec_command.JudgedModule(trials, {})]))
     assert "| nothing (not asked to the end: `ok`): not explained |" in told
 
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from properties import verify
-from properties.verify import Memory, Result, Stage
+from properties.verify import PassedStages, Stage, StageResult
 
-PASSED = Result("spec", 0, "all as expected", 1.0, 2.0)
+PASSED = StageResult("spec", 0, "all as expected", 1.0, 2.0)
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def test_what_a_stage_started_ends_with_the_loop(
 
 def test_what_passed_is_remembered_for_exactly_these_files(tmp_path: Path) -> None:
     path = tmp_path / "passed.json"
-    Memory(path, "these files").add(PASSED)
-    assert Memory(path, "these files").passed() == {"spec": PASSED}
-    assert Memory(path, "other files").passed() == {}
+    PassedStages(path, "these files").add(PASSED)
+    assert PassedStages(path, "these files").passed() == {"spec": PASSED}
+    assert PassedStages(path, "other files").passed() == {}
 
 
 def test_what_stages_cost_is_a_page_if_all_passed(
@@ -64,7 +64,7 @@ def test_what_stages_cost_is_a_page_if_all_passed(
     *_, row, total = page.read_text().splitlines()
     assert row.startswith("| `help` | a stage that passes | ")
     assert total.startswith("| | | ")
-    text = verify.page(loop, [Result("help", 0, "", 1234.4, 5.0)], 7.0)
+    text = verify.page(loop, [StageResult("help", 0, "", 1234.4, 5.0)], 7.0)
     assert text.endswith("| `help` | a stage that passes | 1,234 | 5 |\n| | | 1,234 | 7 |\n")
     ended = CliRunner().invoke(verify.verify, ["--write", str(page), "--resume"])
     assert (ended.exit_code, "--resume skips some" in ended.output) == (2, True)

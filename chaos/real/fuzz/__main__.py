@@ -50,10 +50,10 @@ class Frames(guided.Campaign):
     """Frames for one broker, now and then for its port of other brokers."""
 
     def __init__(self, frames: int) -> None:
-        from chaos.real.fuzz.target import Target
+        from chaos.real.fuzz.target import FuzzedBroker
 
         super().__init__(frames)
-        self.target: Any = Target()
+        self.target: Any = FuzzedBroker()
 
     def feed(self, data: bytes) -> bool:
         """One frame; answers whether nothing was broken by it."""

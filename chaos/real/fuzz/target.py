@@ -31,7 +31,7 @@ LARGEST = 1 << 20
 CONFIGS = {"socket.request.max.bytes": str(LARGEST)}
 
 
-class Broken(AssertionError):
+class FrameDidHarm(AssertionError):
     """A frame has done what no frame may do."""
 
 
@@ -83,7 +83,7 @@ class Watched(Listener):
 
 
 @define(eq=False)
-class Target:
+class FuzzedBroker:
     """A cluster of one broker, made anew now and then; everything runs in one event loop."""
 
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.new_event_loop)
@@ -118,7 +118,7 @@ class Target:
         after = resource.getrusage(resource.RUSAGE_SELF)
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         if spent > MOST_CPU_S:
-            raise Broken(f"{spent:.1f} CPU-s for one frame of {len(frame)} bytes")
+            raise FrameDidHarm(f"{spent:.1f} CPU-s for one frame of {len(frame)} bytes")
         if self.frames % 200 == 0:
             self._check_memory()
 
@@ -143,12 +143,12 @@ class Target:
         self._others_are_served(listener)
         connection.connection_lost(None)
         if listener.failures:
-            raise Broken(f"a bug of ours: {listener.failures[0]!r}") from listener.failures[0]
+            raise FrameDidHarm(f"a bug of ours: {listener.failures[0]!r}") from listener.failures[0]
         for budget in (listener.budget, listener.in_flight):
             if budget.taken:
-                raise Broken(f"{budget.taken} bytes of a budget are not given back")
+                raise FrameDidHarm(f"{budget.taken} bytes of a budget are not given back")
         if listener.connections:
-            raise Broken(f"{len(listener.connections)} connections are left")
+            raise FrameDidHarm(f"{len(listener.connections)} connections are left")
         self.refused += wire.aborted
         if framed:
             self._check_answer(frame, bytes(wire.sent))
@@ -160,7 +160,7 @@ class Target:
         _receive(connection, wire, pack(">i", len(probe)) + probe)
         connection.connection_lost(None)
         if bytes(wire.sent[4:10]) != pack(">ih", 2, 0):
-            raise Broken("another client gets no answer")
+            raise FrameDidHarm("another client gets no answer")
 
     def _check_answer(self, frame: bytes, sent: bytes) -> None:
         """At most one answer, for the same request, and in the request's version."""
@@ -170,19 +170,23 @@ class Target:
         (size,) = unpack_from(">i", sent)
         key, version, number = read_api(frame)
         if size != len(sent) - 4 or unpack_from(">i", sent, 4) != (number,):
-            raise Broken(f"an answer of {len(sent)} bytes that is not that of request {number}")
+            raise FrameDidHarm(
+                f"an answer of {len(sent)} bytes that is not that of request {number}"
+            )
         if key == API_VERSIONS:
             version = version if 0 <= version <= APIS[key].last else 0
         tagged = is_flexible(key, version) and key != API_VERSIONS
         try:
             read_response(key, version, sent, 9 if tagged else 8)
         except WireError as error:
-            raise Broken(f"the answer of {APIS[key].name} {version} is none: {error}") from error
+            raise FrameDidHarm(
+                f"the answer of {APIS[key].name} {version} is none: {error}"
+            ) from error
 
     def _check_memory(self) -> None:
         memory = self._process.memory_info().rss
         if memory - self._memory > MOST_MEMORY:
-            raise Broken(f"{memory >> 20} MiB of memory, after {self._memory >> 20} at first")
+            raise FrameDidHarm(f"{memory >> 20} MiB of memory, after {self._memory >> 20} at first")
 
     def _renew(self) -> None:
         self._close()

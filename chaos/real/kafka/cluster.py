@@ -53,7 +53,7 @@ listeners=PLAINTEXT://127.0.0.1:{port}
 
 
 @define
-class Node:
+class KafkaNode:
     """One broker, which is a controller as well."""
 
     id: int
@@ -106,10 +106,10 @@ class Node:
 
 
 @define
-class Cluster:
+class KafkaCluster:
     """Three brokers; what they lead and who is in sync is asked of them, never assumed."""
 
-    nodes: dict[int, Node]
+    nodes: dict[int, KafkaNode]
     admin: AdminClient
 
     @property
@@ -168,14 +168,14 @@ class Cluster:
 def cluster(
     folder: Path,
     judge: Judge,
-    more: Callable[[Node], str] = lambda node: "",
+    more: Callable[[KafkaNode], str] = lambda node: "",
     only_brokers: tuple[int, ...] = (),
-) -> Generator[Cluster]:
+) -> Generator[KafkaCluster]:
     """A cluster on empty folders, up; at the end nothing of it runs any more.
 
     `more` are settings of a node besides; `only_brokers` are nodes that are no controllers.
     """
-    nodes = {id: Node(id, folder / f"node-{id}") for id in (*NODES, *only_brokers)}
+    nodes = {id: KafkaNode(id, folder / f"node-{id}") for id in (*NODES, *only_brokers)}
     voters = ",".join(f"{id}@127.0.0.1:{nodes[id].controller}" for id in NODES)
     for node in nodes.values():
         node.folder.mkdir()
@@ -198,7 +198,7 @@ def cluster(
             _wait_for(node)
         # librdkafka tells the world of every broken connection; here they are broken on purpose.
         settings: dict[str, Any] = {"bootstrap.servers": bootstrap(nodes), "log_level": 0}
-        running = Cluster(nodes, AdminClient(settings))
+        running = KafkaCluster(nodes, AdminClient(settings))
         running.wait_until_all_are_there()
         yield running
     finally:
@@ -207,11 +207,11 @@ def cluster(
                 node.kill()
 
 
-def bootstrap(nodes: dict[int, Node]) -> str:
+def bootstrap(nodes: dict[int, KafkaNode]) -> str:
     return ",".join(node.address for node in nodes.values())
 
 
-def _wait_for(node: Node) -> None:
+def _wait_for(node: KafkaNode) -> None:
     """Until the port answers; polled, for the broker tells nobody that it is ready."""
     until = time.monotonic() + SECONDS_TO_START
     while time.monotonic() < until and node.process is not None and node.process.poll() is None:

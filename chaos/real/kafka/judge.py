@@ -112,7 +112,7 @@ def java(*arguments: str | Path) -> list[str]:
 
 
 @frozen
-class Answer:
+class ToolOutput:
     """The exit code of one of Kafka's tools, its output, and its complaints."""
 
     status: int
@@ -134,16 +134,16 @@ class Judge:
     def stop(self) -> None:
         self.process.communicate(timeout=SECONDS_TO_STOP)
 
-    def run(self, tool: str, *arguments: str | Path) -> Answer:
+    def run(self, tool: str, *arguments: str | Path) -> ToolOutput:
         assert self.process.stdin is not None
         request = "\t".join([tool, *map(str, arguments)])
         self.process.stdin.write(request.encode() + b"\n")
         self.process.stdin.flush()
         status, out, complaints = HEAD.unpack(self._read(HEAD.size))
         texts = (self._read(size).decode(errors="surrogateescape") for size in (out, complaints))
-        return Answer(status, *texts)
+        return ToolOutput(status, *texts)
 
-    def dump(self, *files: Path, options: tuple[str, ...] = ()) -> Answer:
+    def dump(self, *files: Path, options: tuple[str, ...] = ()) -> ToolOutput:
         """DumpLogSegments over these files."""
         return self.run(DUMP, *options, "--files", ",".join(map(str, files)))
 
@@ -156,7 +156,7 @@ class Judge:
 
 
 @frozen
-class Broker:
+class KafkaBroker:
     """A broker of one node on a folder of its own; `running` starts it and stops it."""
 
     folder: Path

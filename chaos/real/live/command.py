@@ -38,12 +38,12 @@ def faults(
     for needed in ("confluent_kafka", "kio"):
         if find_spec(needed) is None:
             raise MissingLibraryError(f"this needs {needed.replace('_', '-')}: make setup")
-    from chaos.real.live.run import Plan, record
+    from chaos.real.live.run import RunPlan, record
 
     total, acknowledged, steps = Counter[str](), 0, 0
     recorded: list[dict[str, Any]] = []
     for number in range(seed, seed + runs):
-        done = record(Plan(number, safe=number % 3 != 0, faults=each), out, events)
+        done = record(RunPlan(number, safe=number % 3 != 0, faults=each), out, events)
         total += done.faults
         acknowledged += done.acknowledged
         steps += done.steps

@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 @frozen
-class Plan:
+class RunPlan:
     """The plan of a run.
 
     A `safe` run writes with acks=all and min.insync.replicas=2; another one writes with acks=1, and
@@ -68,10 +68,10 @@ class Plan:
 
 
 @frozen
-class Recorded:
+class RunResult:
     """The results of a run."""
 
-    plan: Plan
+    plan: RunPlan
     acknowledged: int
     failed: int
     faults: Counter[str]
@@ -86,7 +86,7 @@ class Recorded:
 class Running:
     """A cluster, its clients, and the faults so far."""
 
-    plan: Plan
+    plan: RunPlan
     cluster: Any
     writer: Any
     reader: Any
@@ -308,7 +308,7 @@ FAULTS: tuple[Callable[[Running], None], ...] = (
 )
 
 
-def record(plan: Plan, runs: Path, events: Path) -> Recorded:
+def record(plan: RunPlan, runs: Path, events: Path) -> RunResult:
     """Do it; the clients' history goes to a folder of `runs`, the brokers' steps to a file of
     `events`. The order of faults is the seed's; what threads and sockets do is not."""
     rng, began = Random(plan.seed), time.monotonic_ns()
@@ -353,10 +353,10 @@ def record(plan: Plan, runs: Path, events: Path) -> Recorded:
     (events / f"{plan.name}.events.ndjson").write_bytes(b"".join(lines))
     steps = len(lines) - PARTITIONS - 1
     of_group = len(group.steps), group.ended
-    return Recorded(plan, run.acknowledged.total(), run.failed, run.counts, steps, *of_group)
+    return RunResult(plan, run.acknowledged.total(), run.failed, run.counts, steps, *of_group)
 
 
-def _clients(bootstrap: str, folder: Path, plan: Plan) -> tuple[Any, Any, Members]:
+def _clients(bootstrap: str, folder: Path, plan: RunPlan) -> tuple[Any, Any, Members]:
     """A recorded producer and consumer, and a group without members, all of librdkafka.
 
     They refresh their metadata often.

@@ -38,7 +38,7 @@ class Address(Protocol):
 
 
 @define
-class Process:
+class BrokerProcess:
     """`highwater broker --id N --zookeeper …`, on one port over restarts."""
 
     id: int
@@ -82,7 +82,7 @@ class Process:
 class Stored:
     """Three brokers, and what ZooKeeper says of them."""
 
-    brokers: dict[int, Process]
+    brokers: dict[int, BrokerProcess]
     zk: Any
 
     @property

@@ -27,8 +27,8 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 
 import traces
-from chaos.real.stored.brokers import Process, Stored, until
-from chaos.real.stored.observed_pipe import Steps
+from chaos.real.stored.brokers import BrokerProcess, Stored, until
+from chaos.real.stored.observed_pipe import StepsFile
 from chaos.real.stored.observed_traces import Merge
 from chaos.real.stored.proxy import Proxy
 from chaos.real.stored.zookeeper import zookeeper
@@ -169,7 +169,7 @@ def full_disk(run: Round) -> None:
     run.kill(leader)  # if it has not ended by itself
 
 
-def _logs(broker: Process) -> list[Path]:
+def _logs(broker: BrokerProcess) -> list[Path]:
     return list((broker.folder / f"broker-{broker.id}" / f"{TOPIC}-0").glob("*.log"))
 
 
@@ -186,11 +186,11 @@ def cluster(folder: Path) -> Generator[tuple[Stored, dict[int, Proxy]]]:
         client: Any = KazooClient(server.address)
         client.start()
         proxies = {id: Proxy(server.port) for id in BROKERS}
-        steps = {id: Steps(folder / f"pipe-{id}", folder / f"steps-{id}") for id in BROKERS}
-        brokers: dict[int, Process] = {}
+        steps = {id: StepsFile(folder / f"pipe-{id}", folder / f"steps-{id}") for id in BROKERS}
+        brokers: dict[int, BrokerProcess] = {}
         for id in BROKERS:
             program = ("chaos.real.stored.observed_broker", TOPIC, str(steps[id].pipe))
-            brokers[id] = Process(id, proxies[id], folder, program=program)
+            brokers[id] = BrokerProcess(id, proxies[id], folder, program=program)
         stored = Stored(brokers, client)
         try:
             for id, one in stored.brokers.items():

@@ -31,7 +31,7 @@ STEPS = (
 SIZE = struct.Struct(">I")
 
 
-class State(NamedTuple):
+class ReplicaState(NamedTuple):
     """The state of a replica, as far as a trace of it holds that."""
 
     epoch: int
@@ -43,7 +43,7 @@ class State(NamedTuple):
     end: int
 
     @classmethod
-    def of(cls, replica: Replica) -> "State":
+    def of(cls, replica: Replica) -> "ReplicaState":
         """Now."""
         return cls(
             replica.epoch,
@@ -63,21 +63,21 @@ class Intended(NamedTuple):
     decided: tuple[Any, ...]
 
 
-class Answered(NamedTuple):
+class StoreAnswered(NamedTuple):
     """The store's answer to such a request: whether the write was applied."""
 
     number: int
     applied: bool
 
 
-class Line(NamedTuple):
+class ObservedInput(NamedTuple):
     """The effects of one input of a node."""
 
     at_ns: int
     broker: int
     #: Whether a process begins here
     started: bool
-    states: dict[TopicPartition, State]
+    states: dict[TopicPartition, ReplicaState]
     seen: Sequence[Any]
 
 
@@ -87,7 +87,9 @@ class ObservedHost(StoredBrokerHost):
 
     topic: str = field(default="", kw_only=True)
     file: int = field(default=-1, kw_only=True)
-    _states: dict[TopicPartition, State] = field(factory=dict[TopicPartition, State], init=False)
+    _states: dict[TopicPartition, ReplicaState] = field(
+        factory=dict[TopicPartition, ReplicaState], init=False
+    )
 
     #: What a controller will have decided once the store has applied these operations
     _deciding: list[tuple[Any, tuple[Any, ...]]] = field(
@@ -107,7 +109,7 @@ class ObservedHost(StoredBrokerHost):
             operation = self._numbers.pop(output.number)
             if isinstance(output.result, store.MultiDone | MultiFailed):
                 applied = isinstance(output.result, store.MultiDone)
-                self._write((Answered(output.number, applied),))
+                self._write((StoreAnswered(output.number, applied),))
                 self._deciding = [one for one in self._deciding if one[0] != operation]
         StoredBrokerHost._delivered(self, output)
 
@@ -139,18 +141,18 @@ class ObservedHost(StoredBrokerHost):
             name: state
             for name, one in self.node.partitions.items()
             if name.topic == self.topic
-            and (state := State.of(one.replica)) != self._states.get(name)
+            and (state := ReplicaState.of(one.replica)) != self._states.get(name)
         }
         if self._began and not (seen or changed):
             return
         self._states.update(changed)
-        line = Line(time.monotonic_ns(), self.id, not self._began, changed, tuple(seen))
+        line = ObservedInput(time.monotonic_ns(), self.id, not self._began, changed, tuple(seen))
         self._began = True
         data = pickle.dumps(line)
         os.write(self.file, SIZE.pack(len(data)) + data)
 
 
-def lines(path: Path) -> Iterator[Line]:
+def lines(path: Path) -> Iterator[ObservedInput]:
     """The lines that a broker's processes have written; the last one may be torn."""
     data, at = path.read_bytes(), 0
     while at + SIZE.size <= len(data):

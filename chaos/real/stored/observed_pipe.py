@@ -8,7 +8,7 @@ from attrs import define, field
 
 
 @define(eq=False)
-class Steps:
+class StepsFile:
     """The steps of a broker's processes, read from a pipe and kept in a file. A limit on the size
     of files, which ends the broker, does not end this."""
 

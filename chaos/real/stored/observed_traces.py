@@ -12,7 +12,13 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.real.stored.observed_host import Answered, Intended, Line, State, lines
+from chaos.real.stored.observed_host import (
+    Intended,
+    ObservedInput,
+    ReplicaState,
+    StoreAnswered,
+    lines,
+)
 from chaos.recorders.replication import (
     Registrations,
     Replication,
@@ -40,8 +46,8 @@ class Merge:
         factory=dict[TopicPartition, dict[int, Any]], init=False
     )
     #: What processes have that nobody has told anything yet
-    _begun: dict[int, dict[TopicPartition, State]] = field(
-        factory=dict[int, dict[TopicPartition, State]], init=False
+    _begun: dict[int, dict[TopicPartition, ReplicaState]] = field(
+        factory=dict[int, dict[TopicPartition, ReplicaState]], init=False
     )
     #: By broker: which of its processes this is, and the broker epoch that it acts in
     _processes: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]], init=False)
@@ -84,7 +90,7 @@ class Merge:
             for event in one.trace.events(run):
                 yield event.line()
 
-    def _take_states(self, line: Line) -> None:
+    def _take_states(self, line: ObservedInput) -> None:
         """Take the state of a process. Until it has a broker epoch it does nothing; once it has
         one, the state that its last process left is seen."""
         broker = line.broker
@@ -135,7 +141,7 @@ class Merge:
             steps[-1].becomes("Fetch", {}, n=more)
 
 
-def _applied(written: Sequence[Line]) -> set[tuple[int, int]]:
+def _applied(written: Sequence[ObservedInput]) -> set[tuple[int, int]]:
     """The intended writes that the store has applied. Its answer says so; without one, another of
     the same kind must not be known to be applied, and the same must not be decided again."""
     places: list[tuple[tuple[int, int], tuple[int, int, int], Intended]] = []
@@ -146,7 +152,7 @@ def _applied(written: Sequence[Line]) -> set[tuple[int, int]]:
         for number, seen in enumerate(line.seen):
             if isinstance(seen, Intended):
                 places.append(((at, number), (line.broker, process, seen.number), seen))
-            elif isinstance(seen, Answered):
+            elif isinstance(seen, StoreAnswered):
                 answers[line.broker, process, seen.number] = seen.applied
     known = {key for _, asked, seen in places if answers.get(asked) for key in _keys(seen)}
     applied: set[tuple[int, int]] = set()
@@ -170,14 +176,14 @@ def _keys(intended: Intended) -> set[Any]:
     return found
 
 
-NOTHING = State(0, frozenset(), 0, False, 0, -1, 0)
+NOTHING = ReplicaState(0, frozenset(), 0, False, 0, -1, 0)
 
 
-def _replica(state: State) -> Any:
+def _replica(state: ReplicaState) -> Any:
     return _have(SimpleNamespace(log=SimpleNamespace(end=0)), state)
 
 
-def _have(replica: Any, state: State) -> Any:
+def _have(replica: Any, state: ReplicaState) -> Any:
     """Give a replica the state that a recorder asks for."""
     values = state._asdict()
     replica.log.end = values.pop("end")

@@ -32,7 +32,7 @@ from confluent_kafka.cimpl import NewTopic
 import traces
 from chaos.real.stored.brokers import ROOT, Stored, until
 from chaos.real.stored.faults import cluster
-from chaos.real.storm.member import LIBRARIES, ORDERS, SESSION_MS, Task
+from chaos.real.storm.member import LIBRARIES, ORDERS, SESSION_MS, MemberTask
 from refimpl.records.coordinators import OFFSETS_TOPIC, partition_for
 from traces.record import recorded
 from traces.record.cli import record_scan
@@ -46,7 +46,7 @@ EVERY_S = 3.0
 
 
 @define(eq=False)
-class Members:
+class MemberProcesses:
     """The processes of the group's members: each has a name, and a new one each time it starts."""
 
     stored: Stored
@@ -58,7 +58,7 @@ class Members:
 
     def start(self, number: int) -> None:
         library = LIBRARIES[number % len(LIBRARIES)] if self.protocol == "classic" else "confluent"
-        task = Task(
+        task = MemberTask(
             f"{library}{number}-{self.started}",
             library,
             self.protocol,
@@ -126,7 +126,7 @@ class Storm:
     """The faults of members and brokers, one after the other."""
 
     stored: Stored
-    members: Members
+    members: MemberProcesses
     rng: Random
     done: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
 
@@ -214,7 +214,10 @@ def play(protocol: str, when: str, seconds: float, seed: int, folder: Path) -> d
     with cluster(folder) as (stored, _):
         admin: Any = AdminClient({"bootstrap.servers": stored.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(60)
-        members, writer = Members(stored, protocol, when, run), Writer(stored.bootstrap, run)
+        members, writer = (
+            MemberProcesses(stored, protocol, when, run),
+            Writer(stored.bootstrap, run),
+        )
         storm = Storm(stored, members, Random(f"{seed}/{protocol}/{when}"))
         until(lambda: len(stored.state(TOPIC)["isr"]) == 3)
         writer.start()

@@ -25,7 +25,7 @@ AT_ONCE = 20
 
 
 @frozen
-class Task:
+class MemberTask:
     """The task of a member: `when` it commits is after or before it processes."""
 
     name: str
@@ -42,7 +42,7 @@ class Task:
         return recorded(client, Path(self.folder), conf, name=self.name, commit_order=order)
 
 
-class Stopped:
+class StopSignal:
     """True in `now` once the process has been asked to end."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ def next_offsets(records: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int
     return {(topic, partition): offset + 1 for topic, partition, offset in records}
 
 
-def settings(task: Task, assignor: Any) -> dict[str, Any]:
+def settings(task: MemberTask, assignor: Any) -> dict[str, Any]:
     """The settings of both clients that are written in Python."""
     return {
         "bootstrap_servers": task.bootstrap,
@@ -79,7 +79,7 @@ def polled_by(found: Mapping[Any, Sequence[Any]]) -> tuple[list[Any], dict[tuple
     return polled, next_offsets([(one.topic, one.partition, one.offset) for one in polled])
 
 
-def confluent(task: Task, stopped: Stopped) -> None:
+def confluent(task: MemberTask, stopped: StopSignal) -> None:
     library: Any = import_module("confluent_kafka")
     conf: dict[str, Any] = {
         "bootstrap.servers": task.bootstrap,
@@ -127,7 +127,7 @@ def begin_where_committed(consumer: Any, fresh: set[Any]) -> None:
         fresh.discard(one)
 
 
-def kafka_python(task: Task, stopped: Stopped) -> None:
+def kafka_python(task: MemberTask, stopped: StopSignal) -> None:
     library: Any = import_module("kafka")
     assignor = import_module("kafka.coordinator.assignors.range").RangePartitionAssignor
     error: Any = import_module("kafka.errors").KafkaError
@@ -170,7 +170,7 @@ def kafka_python(task: Task, stopped: Stopped) -> None:
     consumer.close()
 
 
-async def aiokafka(task: Task, stopped: Stopped) -> None:
+async def aiokafka(task: MemberTask, stopped: StopSignal) -> None:
     library: Any = import_module("aiokafka")
     assignor = import_module("aiokafka.coordinator.assignors.range").RangePartitionAssignor
     error: Any = import_module("aiokafka.errors").KafkaError
@@ -200,7 +200,7 @@ async def aiokafka(task: Task, stopped: Stopped) -> None:
 
 def main() -> None:
     """Do what the argument, a task in JSON, says."""
-    task, stopped = Task(**json.loads(sys.argv[1])), Stopped()
+    task, stopped = MemberTask(**json.loads(sys.argv[1])), StopSignal()
     match task.library:
         case "confluent":
             confluent(task, stopped)

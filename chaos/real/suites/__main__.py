@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from chaos.real.kafka.judge import Broker, Judge, free_port
+from chaos.real.kafka.judge import Judge, KafkaBroker, free_port
 from chaos.real.suites.catalogue import CLUSTER_SETTINGS, PROXY_PORT, SETTINGS, SUITES
 from chaos.real.suites.results import everything, keep, unexplained
 
@@ -24,7 +24,7 @@ def kafka(brokers: int) -> Generator[str]:
     """Kafka 4.3.1, the first broker of which is the controller; answers the addresses."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         tools = Judge.start()
-        nodes = [Broker(Path(name, str(number + 1))) for number in range(brokers)]
+        nodes = [KafkaBroker(Path(name, str(number + 1))) for number in range(brokers)]
         for number, node in enumerate(nodes):
             node.folder.mkdir()
             node.settings.update({**SETTINGS, "log.cleaner.enable": "false"})
@@ -37,7 +37,7 @@ def kafka(brokers: int) -> Generator[str]:
         yield ",".join(node.address for node in nodes)
 
 
-def _member(nodes: Sequence[Broker], number: int) -> dict[str, str]:
+def _member(nodes: Sequence[KafkaBroker], number: int) -> dict[str, str]:
     """One of several: a listener for the others, and one that clients reach by a proxy."""
     node, first, own = nodes[number], nodes[0].controller, free_port()
     listeners = f"INTERNAL://127.0.0.1:{own},PLAINTEXT://{node.address}"

@@ -13,8 +13,8 @@ from attrs import frozen
 from chaos.real.kafka.judge import SECONDS_TO_START, free_port, java
 from chaos.real.suites.suite import (
     FOLDER,
+    ClientSuite,
     Results,
-    Suite,
     go_module,
     run_go,
     run_go_together,
@@ -36,7 +36,7 @@ CLUSTER_SETTINGS = {
 }
 
 
-def _kafka_python(suite: Suite, folder: Path, address: str) -> Results:
+def _kafka_python(suite: ClientSuite, folder: Path, address: str) -> Results:
     environment = {"KAFKA_VERSION": "4.3.1", "KAFKA_URI": f"kafka://{address}"}
     return run_pytest(folder, {**environment, "KAFKA_ROOT": str(folder)}, "test/integration")
 
@@ -46,7 +46,7 @@ _AIOKAFKA = ("client", "consumer", "coordinator", "fetcher", "pep492", "producer
 _AIOKAFKA_MORE = ("admin", "transactional_consumer", "transactional_producer")
 
 
-def _aiokafka(suite: Suite, folder: Path, address: str) -> Results:
+def _aiokafka(suite: ClientSuite, folder: Path, address: str) -> Results:
     fixtures = folder / "aiokafka_fixtures.py"
     fixtures.write_text(Path(__file__).with_name("aiokafka_fixtures.py").read_text())
     package = folder / "aiokafka"
@@ -59,7 +59,7 @@ def _aiokafka(suite: Suite, folder: Path, address: str) -> Results:
     return run_pytest(folder, environment, *plugins, *quiet, *modules)
 
 
-def _kafka_go(suite: Suite, folder: Path, address: str) -> Results:
+def _kafka_go(suite: ClientSuite, folder: Path, address: str) -> Results:
     for path in folder.glob("*_test.go"):
         text = path.read_text()
         text = re.sub(r"(localhost|127\.0\.0\.1):\d{4,5}", address, text)
@@ -70,7 +70,7 @@ def _kafka_go(suite: Suite, folder: Path, address: str) -> Results:
     return run_go(folder, binary, environment, skip="TestNetworkAddress")
 
 
-def _franz_go(suite: Suite, folder: Path, address: str) -> Results:
+def _franz_go(suite: ClientSuite, folder: Path, address: str) -> Results:
     binary = FOLDER / "franz-go.test"
     command = ["go", "test", "-mod=mod", "-c", "-o", binary, "./pkg/kgo"]
     subprocess.run(command, cwd=folder, check=True)
@@ -85,7 +85,7 @@ PROXY_PORT, SARAMA_BROKERS = 29091, 5
 _TOXIPROXY = ("github.com/Shopify/toxiproxy/v2", "v2.12.0")
 
 
-def _sarama(suite: Suite, folder: Path, address: str) -> Results:
+def _sarama(suite: ClientSuite, folder: Path, address: str) -> Results:
     binary, proxy = FOLDER / "sarama.test", FOLDER / "toxiproxy"
     command = ["go", "test", "-mod=mod", "-tags", "functional", "-c", "-o", binary, "."]
     subprocess.run(command, cwd=folder, check=True)
@@ -152,7 +152,7 @@ _LIBRDKAFKA_ADMIN = (
 )
 
 
-def _librdkafka(suite: Suite, folder: Path, address: str) -> Results:
+def _librdkafka(suite: ClientSuite, folder: Path, address: str) -> Results:
     tools = folder / "kafka" / "bin"
     tools.mkdir(parents=True, exist_ok=True)
     command = shlex.join(java("org.apache.kafka.tools.TopicCommand"))
@@ -167,7 +167,7 @@ def _librdkafka(suite: Suite, folder: Path, address: str) -> Results:
 SUITES = {
     one.name: one
     for one in (
-        Suite(
+        ClientSuite(
             "kafka-python",
             "3.1.0.dev",
             (
@@ -176,7 +176,7 @@ SUITES = {
             ),
             _kafka_python,
         ),
-        Suite(
+        ClientSuite(
             "aiokafka",
             "0.14.0",
             (
@@ -185,16 +185,16 @@ SUITES = {
             ),
             _aiokafka,
         ),
-        Suite("kafka-go", "0.4.51", ("github.com/segmentio/kafka-go", "v0.4.51"), _kafka_go),
-        Suite("franz-go", "1.22.2", ("github.com/twmb/franz-go", "v1.22.2"), _franz_go),
-        Suite(
+        ClientSuite("kafka-go", "0.4.51", ("github.com/segmentio/kafka-go", "v0.4.51"), _kafka_go),
+        ClientSuite("franz-go", "1.22.2", ("github.com/twmb/franz-go", "v1.22.2"), _franz_go),
+        ClientSuite(
             "sarama",
             "1.61.1",
             ("github.com/IBM/sarama", "v1.61.1"),
             _sarama,
             brokers=SARAMA_BROKERS,
         ),
-        Suite(
+        ClientSuite(
             "librdkafka",
             "2.15.0",
             (
@@ -208,7 +208,7 @@ SUITES = {
 
 
 @frozen
-class Reason:
+class Exemption:
     """A reason for which tests of a suite may fail here, though they pass on Kafka."""
 
     suite: str
@@ -222,14 +222,14 @@ class Reason:
 
 
 _TRANSACTIONS = "transactions are not built"
-REASONS: tuple[Reason, ...] = (
-    Reason("kafka-python", r"test_transactional_producer", _TRANSACTIONS),
-    Reason(
+REASONS: tuple[Exemption, ...] = (
+    Exemption("kafka-python", r"test_transactional_producer", _TRANSACTIONS),
+    Exemption(
         "kafka-python",
         r"test_describe_metadata_quorum",
         "DescribeQuorum is not served: the metadata are kept as with ZooKeeper, without a quorum",
     ),
-    Reason(
+    Exemption(
         "kafka-python",
         r"test_idempotent_producer_max_in_flight\[1\]",
         "a bug of the client's: with one request in flight it gives up for good where its Metadata "
@@ -238,13 +238,13 @@ REASONS: tuple[Reason, ...] = (
         "(`python -m chaos.real.suites.late_answers`); the released 3.0.12 does not",
         always=False,
     ),
-    Reason("aiokafka", r"[Tt]ransaction|maybe_wait_for_pid_on_failure", _TRANSACTIONS),
-    Reason("franz-go", r"TestTxn", _TRANSACTIONS),
-    Reason("franz-go", r"Share", "share groups are not built"),
-    Reason("kafka-go", r"TestClientInitProducerId", _TRANSACTIONS),
-    Reason("sarama", r"InitProducerId3|(List|Describe)Transactions", _TRANSACTIONS),
-    Reason("sarama", r"UpdateFeatures", "UpdateFeatures is not served: no feature has levels"),
-    Reason(
+    Exemption("aiokafka", r"[Tt]ransaction|maybe_wait_for_pid_on_failure", _TRANSACTIONS),
+    Exemption("franz-go", r"TestTxn", _TRANSACTIONS),
+    Exemption("franz-go", r"Share", "share groups are not built"),
+    Exemption("kafka-go", r"TestClientInitProducerId", _TRANSACTIONS),
+    Exemption("sarama", r"InitProducerId3|(List|Describe)Transactions", _TRANSACTIONS),
+    Exemption("sarama", r"UpdateFeatures", "UpdateFeatures is not served: no feature has levels"),
+    Exemption(
         "kafka-go",
         r"TestConsumerGroupWithGroupTopicsSingle",
         "a reader that waits 10 s for all of it: on a busy machine it failed on Kafka as well",

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from chaos.real.kafka.judge import Broker, Judge, free_port
+from chaos.real.kafka.judge import Judge, KafkaBroker, free_port
 from chaos.real.suites.catalogue import SUITES
 from chaos.real.suites.suite import python
 
@@ -63,7 +63,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         tools, proxy = Judge.start(), free_port()
         told = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy}"}
-        broker = Broker(Path(name), told)
+        broker = KafkaBroker(Path(name), told)
         broker.format(tools)
         tools.stop()
         with broker.running():

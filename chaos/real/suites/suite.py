@@ -24,13 +24,13 @@ Results: TypeAlias = dict[str, str]
 
 
 @frozen
-class Suite:
+class ClientSuite:
     """A suite at one version. `source` is a Git repository and commit, or a Go module."""
 
     name: str
     version: str
     source: tuple[str, str]
-    run: Callable[["Suite", Path, str], Results]
+    run: Callable[["ClientSuite", Path, str], Results]
     #: How many brokers it wants; more than one are told of at the ports of proxies
     brokers: int = 1
 

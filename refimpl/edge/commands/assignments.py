@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, cast
 
 import orjson
 
-from refimpl.edge.commands.connection import Refusal
+from refimpl.edge.commands.connection import CommandRefused
 
 Partition: TypeAlias = tuple[str, int]
 Replicas: TypeAlias = Mapping[Partition, Sequence[int]]
@@ -18,38 +18,40 @@ def named(partition: Partition) -> str:
 
 
 def read_partitions(file: Path) -> list[tuple[Partition, Mapping[str, Any]]]:
-    """The partitions of a file, each with all that it says of them. Raises Refusal."""
+    """The partitions of a file, each with all that it says of them. Raises CommandRefused."""
     found: list[tuple[Partition, Mapping[str, Any]]] = []
     for at, one in enumerate(_list(file, "partitions")):
         topic, number = one.get("topic"), one.get("partition")
         if not isinstance(topic, str) or not isinstance(number, int):
-            raise Refusal(f"{file}: partitions[{at}]: expected a topic and a partition")
+            raise CommandRefused(f"{file}: partitions[{at}]: expected a topic and a partition")
         found.append(((topic, number), one))
     if twice := _twice([one for one, _ in found]):
-        raise Refusal(f"{file}: {named(twice)} is there twice")
+        raise CommandRefused(f"{file}: {named(twice)} is there twice")
     return found
 
 
 def read_replicas(file: Path) -> dict[Partition, list[int]]:
-    """The replicas of each partition of a file. Raises Refusal."""
+    """The replicas of each partition of a file. Raises CommandRefused."""
     found: dict[Partition, list[int]] = {}
     for partition, one in read_partitions(file):
         replicas: Any = one.get("replicas")
         if not isinstance(replicas, list) or not replicas or not all(map(_is_id, replicas)):  # pyright: ignore
-            raise Refusal(f"{file}: {named(partition)}: expected replicas such as [1, 2, 3]")
+            raise CommandRefused(f"{file}: {named(partition)}: expected replicas such as [1, 2, 3]")
         if any(folder != "any" for folder in one.get("log_dirs", ())):
-            raise Refusal(f"{file}: {named(partition)}: log_dirs other than any are not moved here")
+            raise CommandRefused(
+                f"{file}: {named(partition)}: log_dirs other than any are not moved here"
+            )
         found[partition] = cast("list[int]", replicas)
     return found
 
 
 def read_topics(file: Path) -> list[str]:
-    """The topics of a file. Raises Refusal."""
+    """The topics of a file. Raises CommandRefused."""
     names = [one.get("topic") for one in _list(file, "topics")]
     if not all(isinstance(one, str) for one in names):
-        raise Refusal(f'{file}: expected topics such as [{{"topic": "orders"}}]')
+        raise CommandRefused(f'{file}: expected topics such as [{{"topic": "orders"}}]')
     if twice := _twice(names):
-        raise Refusal(f"{file}: {twice} is there twice")
+        raise CommandRefused(f"{file}: {twice} is there twice")
     return cast("list[str]", names)
 
 
@@ -66,14 +68,14 @@ def _list(file: Path, name: str) -> list[Mapping[str, Any]]:
     try:
         found: Any = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as wrong:
-        raise Refusal(f"{file}: {wrong}") from None
+        raise CommandRefused(f"{file}: {wrong}") from None
     listed: Any = cast("Any", found).get(name) if isinstance(found, dict) else None
     if not isinstance(listed, list) or not all(
         isinstance(one, dict) for one in cast("Any", listed)
     ):
-        raise Refusal(f'{file}: expected {{"{name}": […]}}')
+        raise CommandRefused(f'{file}: expected {{"{name}": […]}}')
     if not listed:
-        raise Refusal(f"{file}: {name} is empty")
+        raise CommandRefused(f"{file}: {name} is empty")
     return cast("list[Mapping[str, Any]]", listed)
 
 

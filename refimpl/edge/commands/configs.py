@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from refimpl.edge.commands.connection import Refusal, Target, asks_a_cluster, library
+from refimpl.edge.commands.connection import AskedCluster, CommandRefused, asks_a_cluster, library
 from refimpl.edge.server.properties import PropertiesError, properties_of
 from refimpl.outputs import json_option, write_json
 
@@ -63,7 +63,9 @@ class AllBrokers(str):
 )
 @click.option("--delete-config", "deleted", metavar="K,K", help="Settings to delete.")
 @json_option("What is described")
-def configs(target: Target, action: str | None, json_file: Path | None, **options: Any) -> None:
+def configs(
+    target: AskedCluster, action: str | None, json_file: Path | None, **options: Any
+) -> None:
     """Describe and alter settings: those that somebody has set, or --all, with their sources.
 
     Exit codes: 0, or 2 where the cluster does not answer, refuses, or has no such topic.
@@ -72,7 +74,7 @@ def configs(target: Target, action: str | None, json_file: Path | None, **option
         raise click.UsageError("say --describe or --alter")
     kind, name = _entity(options)
     if kind == "brokers" and name and not name.isdecimal():
-        raise Refusal(f"broker {name}: expected the id of a broker")
+        raise CommandRefused(f"broker {name}: expected the id of a broker")
     changes: dict[str, str | None] = {}
     if action == "alter":
         changes = _changes(options)
@@ -110,16 +112,16 @@ def _changes(options: Mapping[str, Any]) -> dict[str, str | None]:
         try:
             changes |= properties_of(options["file"].read_text(), str(options["file"]))
         except (PropertiesError, UnicodeDecodeError) as mistake:
-            raise Refusal(str(mistake)) from None
+            raise CommandRefused(str(mistake)) from None
     for one in COMMA.split(options["added"] or ""):
         key, equals, value = one.partition("=")
         if one and not (key.strip() and equals):
-            raise Refusal(f"--add-config: expected KEY=VALUE, found {one!r}")
+            raise CommandRefused(f"--add-config: expected KEY=VALUE, found {one!r}")
         if one:
             changes[key.strip()] = value.strip().removeprefix("[").removesuffix("]")
     for key in filter(None, (options["deleted"] or "").split(",")):
         if key.strip() in changes:
-            raise Refusal(f"{key.strip()} is both added and deleted")
+            raise CommandRefused(f"{key.strip()} is both added and deleted")
         changes[key.strip()] = None
     if not changes:
         raise click.UsageError("--alter needs --add-config, --add-config-file or --delete-config")
@@ -127,7 +129,7 @@ def _changes(options: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _names(admin: Any, kind: str, name: str | None) -> list[str]:
-    """Whose settings are printed: Refusal where the cluster has none of that name."""
+    """Whose settings are printed: CommandRefused where the cluster has none of that name."""
     if kind == "groups":
         return [name] if name is not None else _groups(admin)
     if kind == "topics":
@@ -136,7 +138,7 @@ def _names(admin: Any, kind: str, name: str | None) -> list[str]:
         brokers = sorted(one["broker_id"] for one in admin.describe_cluster()["brokers"])
         known = [*map(str, brokers), ALL_BROKERS]
     if name is not None and name not in known:
-        raise Refusal(f"the cluster has no {kind[:-1]} {name}")
+        raise CommandRefused(f"the cluster has no {kind[:-1]} {name}")
     return known if name is None else [name]
 
 
@@ -192,18 +194,20 @@ def _value(of: Mapping[str, Any]) -> str:
 
 
 def _alter(admin: Any, kind: str, name: str, changes: Mapping[str, str | None]) -> None:
-    """Set and delete; Refusal where a setting that is to be deleted is not set."""
+    """Set and delete; refused where a setting that is to be deleted is not set."""
     _names(admin, kind, name)
     settings, source = _settings(admin, kind, name), _source(kind, name)
     have = {key for key, one in settings.items() if one["config_source"] == source}
     if missing := [key for key, value in changes.items() if value is None and key not in have]:
-        raise Refusal(f"Invalid config(s): {','.join(missing)}: not set for {_called(kind, name)}")
+        raise CommandRefused(
+            f"Invalid config(s): {','.join(missing)}: not set for {_called(kind, name)}"
+        )
     asked = {key: ("DELETE", None) if value is None else value for key, value in changes.items()}
     resource = _resource(admin, kind, name, asked)
     answers = admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
     answer = answers[kind[:-1]][name]
     if answer != "OK":
-        raise Refusal(f"{_called(kind, name)}: {answer}")
+        raise CommandRefused(f"{_called(kind, name)}: {answer}")
     if name == ALL_BROKERS:
         click.echo(f"Completed updating default config for {kind} in the cluster.")
     else:

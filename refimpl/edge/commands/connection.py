@@ -33,14 +33,14 @@ STORES = ("ssl.truststore.type", "ssl.keystore.type")
 LOGIN = {"username": "sasl_plain_username", "password": "sasl_plain_password"}
 
 
-class Refusal(click.ClickException):
+class CommandRefused(click.ClickException):
     """A mistake of the user, or a cluster that does not answer or refuses."""
 
     exit_code = BAD_INPUT
 
 
 @frozen
-class Target:
+class AskedCluster:
     """The cluster that a verb asks, and how long it waits for each answer."""
 
     bootstrap: str
@@ -66,13 +66,13 @@ class Target:
             yield client
         except errors.KafkaTimeoutError:
             reason = f"no answer from {self.bootstrap} in {self.timeout_s:g} s"
-            raise Refusal(reason) from None
+            raise CommandRefused(reason) from None
         except errors.KafkaError as refused:
-            raise Refusal(said(refused)) from None
+            raise CommandRefused(said(refused)) from None
         except (OSError, ValueError) as refused:
             if client is not None:
                 raise
-            raise Refusal(f"{self.bootstrap}: {refused}") from None
+            raise CommandRefused(f"{self.bootstrap}: {refused}") from None
         finally:
             if client is not None:
                 client.close()
@@ -101,10 +101,12 @@ def _name(error: Any) -> str:
     return ErrorCode(error.errno).name.upper() if error.errno in list(ErrorCode) else error.message
 
 
-def refused(what: str, code: int, message: str | None = None) -> Refusal:
+def refused(what: str, code: int, message: str | None = None) -> CommandRefused:
     """The refusal of a cluster by its error code; its own sentence comes before the library's."""
     error = library("kafka.errors").for_code(code)
-    return Refusal(f"{what}: {_name(error)}: {message}" if message else f"{what}: {said(error)}")
+    return CommandRefused(
+        f"{what}: {_name(error)}: {message}" if message else f"{what}: {said(error)}"
+    )
 
 
 def configured_as(settings: Mapping[str, str], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,11 +117,13 @@ def configured_as(settings: Mapping[str, str], defaults: Mapping[str, Any]) -> d
             found |= _login(value)
         elif key in STORES:
             if value.upper() != PEM:
-                raise Refusal(f"{key}={value}: files of keys are read in the format PEM alone")
+                raise CommandRefused(
+                    f"{key}={value}: files of keys are read in the format PEM alone"
+                )
         else:
             name = NAMES.get(key, key.replace(".", "_"))
             if name not in defaults:
-                raise Refusal(_unknown(key, defaults))
+                raise CommandRefused(_unknown(key, defaults))
             found[name] = _typed(key, value, defaults[name])
     return found
 
@@ -130,7 +134,7 @@ def _login(value: str) -> dict[str, str]:
         LOGIN[key]: text for key, text in re.findall(r'\b(\w+)="([^"]*)"', value) if key in LOGIN
     }
     if len(found) != len(LOGIN):
-        raise Refusal('sasl.jaas.config: expected username="…" and password="…"')
+        raise CommandRefused('sasl.jaas.config: expected username="…" and password="…"')
     return found
 
 
@@ -142,11 +146,11 @@ def _unknown(key: str, defaults: Mapping[str, Any]) -> str:
 def _typed(key: str, value: str, default: Any) -> Any:
     if isinstance(default, bool):
         if value.lower() not in ("true", "false"):
-            raise Refusal(f"{key}: expected true or false, found {value!r}")
+            raise CommandRefused(f"{key}: expected true or false, found {value!r}")
         return value.lower() == "true"
     if isinstance(default, int):
         if not re.fullmatch(r"-?\d+", value):
-            raise Refusal(f"{key}: expected a number, found {value!r}")
+            raise CommandRefused(f"{key}: expected a number, found {value!r}")
         return int(value)
     return value
 
@@ -215,7 +219,7 @@ OPTIONS = (
 
 
 def asks_a_cluster(verb: Callable[..., None]) -> Callable[..., None]:
-    """The options by which a cluster is reached; the verb is handed a `Target` first."""
+    """The options by which a cluster is reached; the verb is handed a `AskedCluster` first."""
 
     @functools.wraps(verb)
     def asking(
@@ -225,7 +229,7 @@ def asks_a_cluster(verb: Callable[..., None]) -> Callable[..., None]:
         timeout_s: float,
         **more: Any,
     ) -> None:
-        verb(Target(bootstrap, {**command_config, **command_property}, timeout_s), **more)
+        verb(AskedCluster(bootstrap, {**command_config, **command_property}, timeout_s), **more)
 
     for option in reversed(OPTIONS):
         asking = option(asking)

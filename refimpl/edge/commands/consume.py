@@ -9,7 +9,13 @@ from typing import Any, BinaryIO
 import click
 import orjson
 
-from refimpl.edge.commands.connection import Refusal, Target, asks_a_cluster, library, refused
+from refimpl.edge.commands.connection import (
+    AskedCluster,
+    CommandRefused,
+    asks_a_cluster,
+    library,
+    refused,
+)
 from refimpl.outputs import FileToWrite, FolderToWrite
 
 ISOLATIONS = ("read_uncommitted", "read_committed")
@@ -38,7 +44,7 @@ POLL_MS = 200
     help="Write each record to FILE, as a line of JSON.",
 )
 def consume(
-    target: Target,
+    target: AskedCluster,
     topic: str,
     partition: int | None,
     group: str | None,
@@ -60,7 +66,7 @@ def consume(
         raise refused(f"topic {topic}", found["error_code"])
     every = sorted(one["partition_index"] for one in found["partitions"])
     if partition is not None and partition not in every:
-        raise Refusal(f"topic {topic} has no partition {partition}")
+        raise CommandRefused(f"topic {topic} has no partition {partition}")
     numbers = every if partition is None else [partition]
     settings = {
         "group_id": group,

@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from refimpl.edge.commands.assignments import Partition, named, read_partitions
-from refimpl.edge.commands.connection import Refusal, Target, asks_a_cluster, library, refused
+from refimpl.edge.commands.connection import (
+    AskedCluster,
+    CommandRefused,
+    asks_a_cluster,
+    library,
+    refused,
+)
 from refimpl.outputs import json_option, write_json
 
 TYPES: Mapping[str, int] = {"PREFERRED": 0, "UNCLEAN": 1}
@@ -34,7 +40,7 @@ TYPES: Mapping[str, int] = {"PREFERRED": 0, "UNCLEAN": 1}
 )
 @json_option("What was elected")
 def elect(
-    target: Target,
+    target: AskedCluster,
     kind: str,
     topic: str | None,
     partition: int | None,
@@ -91,7 +97,7 @@ def _answers(
         for one in topic.partition_result
     }
     if wanted and (silent := sorted(set(wanted) - found.keys())):
-        raise Refusal(f"no answer about {', '.join(map(named, silent))}")
+        raise CommandRefused(f"no answer about {', '.join(map(named, silent))}")
     return dict(sorted(found.items()))
 
 

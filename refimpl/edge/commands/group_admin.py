@@ -9,8 +9,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from attrs import frozen
 
-from refimpl.edge.commands.connection import Refusal, library, refused
-from refimpl.edge.commands.group_describe import DEAD, Group, Member, Partition, described
+from refimpl.edge.commands.connection import CommandRefused, library, refused
+from refimpl.edge.commands.group_describe import (
+    DEAD,
+    DescribedGroup,
+    MemberRow,
+    Partition,
+    described,
+)
 
 T = TypeVar("T")
 #: Groups whose members this verb can describe; share groups have a tool of their own
@@ -62,11 +68,11 @@ class GroupAdmin:
             and one.get("group_type", "").lower() in KINDS
         )
 
-    def state(self, group: str) -> Group:
-        """A group and its members; Refusal where the cluster has none of that name."""
+    def state(self, group: str) -> DescribedGroup:
+        """A group and its members; CommandRefused where the cluster has none of that name."""
         found = self._found(group)
         if found.state == DEAD and not self.committed(group):
-            raise Refusal(f"the cluster has no group {group}")
+            raise CommandRefused(f"the cluster has no group {group}")
         return found
 
     def address(self, broker: int) -> str:
@@ -124,7 +130,7 @@ class GroupAdmin:
         ]
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
-        """Set a group's offsets; Refusal unless each was taken."""
+        """Set a group's offsets; CommandRefused unless each was taken."""
         kafka = library("kafka")
         wanted = {
             kafka.TopicPartition(*one): library("kafka.structs").OffsetAndMetadata(offset, "", -1)
@@ -133,7 +139,7 @@ class GroupAdmin:
         _all_well(group, self._patiently(self.admin.alter_group_offsets, group, wanted))
 
     def forget(self, group: str, partitions: Iterable[Partition]) -> None:
-        """Delete a group's offsets; Refusal unless each is gone."""
+        """Delete a group's offsets; CommandRefused unless each is gone."""
         asked = [library("kafka").TopicPartition(*one) for one in partitions]
         _all_well(group, self._patiently(self.admin.delete_group_offsets, group, asked))
 
@@ -142,15 +148,17 @@ class GroupAdmin:
         self.idle(group, "deleted")
         answer: Any = self._patiently(self.admin.delete_groups, [group])
         if answer[group] != "OK":
-            raise Refusal(f"group {group}: {answer[group]}")
+            raise CommandRefused(f"group {group}: {answer[group]}")
 
     def idle(self, group: str, what: str) -> None:
         """Refuse where a group has members: they would go on and commit again."""
         state = self._found(group).state
         if state not in IDLE:
-            raise Refusal(f"group {group} is {state} and cannot be {what}: stop its members first")
+            raise CommandRefused(
+                f"group {group} is {state} and cannot be {what}: stop its members first"
+            )
 
-    def _found(self, group: str) -> Group:
+    def _found(self, group: str) -> DescribedGroup:
         return self._patiently(described, self.admin, group)
 
     def _listed(self, asked: Mapping[Any, Any]) -> dict[Partition, int]:
@@ -183,7 +191,7 @@ def _all_well(group: str, answers: Mapping[Any, Any]) -> None:
 
 
 def _row(
-    group: str, partition: Partition, offset: int | None, end: int | None, member: Member | None
+    group: str, partition: Partition, offset: int | None, end: int | None, member: MemberRow | None
 ) -> GroupRow:
     lag = None if offset is None or end is None else max(0, end - offset)
     if member is None:

@@ -18,7 +18,7 @@ DEAD = "Dead"
 
 
 @frozen
-class Member:
+class MemberRow:
     """One member, and the partitions that it has."""
 
     consumer_id: str
@@ -28,13 +28,13 @@ class Member:
 
 
 @frozen
-class Group:
+class DescribedGroup:
     """A group's state in Kafka's words, and its members; a group that nobody knows is dead."""
 
     state: str
     assignor: str
     coordinator: int
-    members: tuple[Member, ...]
+    members: tuple[MemberRow, ...]
 
 
 @cache
@@ -56,12 +56,12 @@ def _message(base: Any, name: str) -> Any:
         return kind(name, (base,), {}, load_json=__package__)
 
 
-def described(admin: Any, group: str) -> Group:
+def described(admin: Any, group: str) -> DescribedGroup:
     """A group of any protocol."""
     return admin._manager.run(_described, admin, group)
 
 
-async def _described(admin: Any, group: str) -> Group:
+async def _described(admin: Any, group: str) -> DescribedGroup:
     coordinator = await admin._find_coordinator_id(group)
     ask = admin._manager.send
     try:
@@ -70,17 +70,19 @@ async def _described(admin: Any, group: str) -> Group:
     except library("kafka.errors").IncompatibleBrokerVersion:
         one = None
     if one is not None and not one.error_code:
-        return Group(one.group_state, one.assignor_name, coordinator, _members(one))
+        return DescribedGroup(one.group_state, one.assignor_name, coordinator, _members(one))
     if one is not None and one.error_code != GROUP_ID_NOT_FOUND:
         raise refused(f"group {group}", one.error_code, one.error_message)
     found = (await admin._async_describe_groups([group], coordinator))[group]
     members = tuple(map(_classic, found["members"]))
-    return Group(found["group_state"] or DEAD, found["protocol_data"], coordinator, members)
+    return DescribedGroup(
+        found["group_state"] or DEAD, found["protocol_data"], coordinator, members
+    )
 
 
-def _members(group: Any) -> tuple[Member, ...]:
+def _members(group: Any) -> tuple[MemberRow, ...]:
     return tuple(
-        Member(one.member_id, one.client_host, one.client_id, _partitions(one.assignment))
+        MemberRow(one.member_id, one.client_host, one.client_id, _partitions(one.assignment))
         for one in group.members
     )
 
@@ -93,8 +95,8 @@ def _partitions(assignment: Any) -> frozenset[Partition]:
     )
 
 
-def _classic(one: Any) -> Member:
+def _classic(one: Any) -> MemberRow:
     assigned: Any = one["member_assignment"]
     topics: Any = assigned["assigned_partitions"] if hasattr(assigned, "items") else ()
     partitions = frozenset((part["topic"], at) for part in topics for at in part["partitions"])
-    return Member(one["member_id"], one["client_host"], one["client_id"], partitions)
+    return MemberRow(one["member_id"], one["client_host"], one["client_id"], partitions)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from refimpl.edge.commands import resets
-from refimpl.edge.commands.connection import Target, asks_a_cluster
+from refimpl.edge.commands.connection import AskedCluster, asks_a_cluster
 from refimpl.edge.commands.consume import recording
 from refimpl.edge.commands.group_admin import GroupAdmin, GroupRow, Listed
 from refimpl.edge.commands.rows import show
@@ -49,7 +49,7 @@ ACTIONS = "--list, --describe, --reset-offsets, --delete-offsets or --delete"
 )
 @json_option("The rows")
 def groups_(
-    target: Target,
+    target: AskedCluster,
     action: str | None,
     groups: tuple[str, ...],
     record: Path | None,

@@ -7,7 +7,13 @@ from typing import Any, TypeAlias
 
 import click
 
-from refimpl.edge.commands.connection import Refusal, Target, asks_a_cluster, library, said
+from refimpl.edge.commands.connection import (
+    AskedCluster,
+    CommandRefused,
+    asks_a_cluster,
+    library,
+    said,
+)
 from refimpl.edge.commands.topics import matching
 from refimpl.outputs import json_option, write_json
 
@@ -34,7 +40,7 @@ ALL = range(1 << 31)
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Without Kafka's own topics.")
 @json_option("What is printed")
-def offsets(target: Target, when: str, json_file: Path | None, **options: Any) -> None:
+def offsets(target: AskedCluster, when: str, json_file: Path | None, **options: Any) -> None:
     """Print TOPIC:PARTITION:OFFSET: an end, a beginning, or the first record since a time.
 
     A partition without such a record is left out. Exit codes: 0, or 2 where the cluster does not
@@ -60,12 +66,12 @@ def _time(text: str) -> int:
     if text in TIMES:
         return TIMES[text]
     if not re.fullmatch(r"-?\d+", text) or int(text) < min(TIMES.values()):
-        raise Refusal(f"--time: expected {', '.join(TIMES)} or a time in ms, found {text!r}")
+        raise CommandRefused(f"--time: expected {', '.join(TIMES)} or a time in ms, found {text!r}")
     return int(text)
 
 
 def _wanted(admin: Any, options: Mapping[str, Any]) -> list[Partition]:
-    """The partitions that are asked for; Refusal if there is none."""
+    """The partitions that are asked for; CommandRefused if there is none."""
     rules = _rules(options)
     pattern = "|".join(f"(?:{topic or '.*'})" for topic, _ in rules)
     asked = {"topic": pattern, "if_exists": True}
@@ -82,7 +88,7 @@ def _wanted(admin: Any, options: Mapping[str, Any]) -> list[Partition]:
         )
     )
     if not found:
-        raise Refusal("the cluster has no such topic and partition")
+        raise CommandRefused("the cluster has no such topic and partition")
     return found
 
 
@@ -103,7 +109,7 @@ def _range(text: str) -> range:
     """`3`, `2-5` (without 5, as Kafka's), `2-` or `-5`."""
     found = RANGE.fullmatch(text.strip())
     if found is None or text.strip() == "-":
-        raise Refusal(f"expected partitions such as 0,2-5, found {text!r}")
+        raise CommandRefused(f"expected partitions such as 0,2-5, found {text!r}")
     first, end, single = found.groups()
     if single is not None:
         return range(int(single), int(single) + 1)

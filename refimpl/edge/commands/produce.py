@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from refimpl.edge.commands.connection import Refusal, Target, asks_a_cluster, library, said
+from refimpl.edge.commands.connection import (
+    AskedCluster,
+    CommandRefused,
+    asks_a_cluster,
+    library,
+    said,
+)
 from refimpl.edge.commands.consume import recording
 from refimpl.outputs import FolderToWrite, json_option, write_json
 
@@ -22,7 +28,7 @@ from refimpl.outputs import FolderToWrite, json_option, write_json
 )
 @json_option("Where each record was written")
 def produce(
-    target: Target,
+    target: AskedCluster,
     topic: str,
     partition: int | None,
     key_separator: str | None,
@@ -55,7 +61,7 @@ def _message(at: int, line: bytes, separator: bytes | None) -> tuple[bytes | Non
         return None, line
     key, found, value = line.partition(separator)
     if not found:
-        raise Refusal(f"line {at}: expected a key, {separator.decode()!r} and a value")
+        raise CommandRefused(f"line {at}: expected a key, {separator.decode()!r} and a value")
     return key, value
 
 
@@ -63,5 +69,5 @@ def _written(at: int, future: Any, timeout_s: float) -> dict[str, Any]:
     try:
         one = future.get(timeout_s)
     except library("kafka.errors").KafkaError as wrong:
-        raise Refusal(f"line {at}: not acknowledged: {said(wrong)}") from None
+        raise CommandRefused(f"line {at}: not acknowledged: {said(wrong)}") from None
     return {"topic": one.topic, "partition": one.partition, "offset": one.offset}

@@ -17,7 +17,14 @@ from refimpl.edge.commands.assignments import (
     read_topics,
     written,
 )
-from refimpl.edge.commands.connection import Refusal, Target, asks_a_cluster, library, refused, said
+from refimpl.edge.commands.connection import (
+    AskedCluster,
+    CommandRefused,
+    asks_a_cluster,
+    library,
+    refused,
+    said,
+)
 from refimpl.outputs import json_option, write_json
 
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -45,7 +52,9 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 @click.option("--additional", is_flag=True, help="Add to what is being moved already.")
 @click.option("--preserve-throttles", is_flag=True, help="As Kafka's; here they always stay.")
 @json_option("What is printed")
-def reassign(target: Target, action: str | None, json_file: Path | None, **options: Any) -> None:
+def reassign(
+    target: AskedCluster, action: str | None, json_file: Path | None, **options: Any
+) -> None:
     """Move partitions to other brokers, step by step: --generate, --execute, --verify.
 
     Exit codes: 0, or 2 where the cluster does not answer or refuses.
@@ -60,7 +69,7 @@ def reassign(target: Target, action: str | None, json_file: Path | None, **optio
 
 
 def _replicas(admin: Any, topics: Iterable[str]) -> dict[Partition, list[int]]:
-    """The replicas of all partitions of topics; Refusal where a topic is not there."""
+    """The replicas of all partitions of topics; CommandRefused where a topic is not there."""
     found: dict[Partition, list[int]] = {}
     for topic in admin.describe_topics(sorted(set(topics))):
         if topic["error_code"]:
@@ -89,7 +98,7 @@ def _generate(admin: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         try:
             placed = shifted(usable, wanted, Random())
         except ApiError as error:
-            raise Refusal(f"topic {topic}: {error.error}: {error.message}") from None
+            raise CommandRefused(f"topic {topic}: {error.error}: {error.message}") from None
         proposed |= {one: list(ids) for one, ids in zip(of_topic, placed, strict=True)}
     click.echo(f"Current partition replica assignment\n{written(current)}\n")
     click.echo(f"Proposed partition reassignment configuration\n{written(proposed)}")
@@ -98,26 +107,26 @@ def _generate(admin: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _usable(admin: Any, text: str, with_racks: bool) -> list[UsableBroker]:
     if not all(one.isdecimal() for one in text.split(",")):
-        raise Refusal(f"--broker-list: expected such as 1,2,3, found {text!r}")
+        raise CommandRefused(f"--broker-list: expected such as 1,2,3, found {text!r}")
     ids, racks = [int(one) for one in text.split(",")], _brokers(admin)
     if len(set(ids)) < len(ids):
-        raise Refusal(f"--broker-list: {text}: a broker is there twice")
+        raise CommandRefused(f"--broker-list: {text}: a broker is there twice")
     if unknown := sorted(set(ids) - racks.keys()):
-        raise Refusal(f"--broker-list: Unknown broker id {unknown[0]}")
+        raise CommandRefused(f"--broker-list: Unknown broker id {unknown[0]}")
     if with_racks and 0 < sum(racks[one] is None for one in ids) < len(ids):
-        raise Refusal("not all brokers have a rack: --disable-rack-aware forgets them")
+        raise CommandRefused("not all brokers have a rack: --disable-rack-aware forgets them")
     return [UsableBroker(one, racks[one] if with_racks else None) for one in sorted(ids)]
 
 
 def _execute(admin: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     wanted = read_replicas(options["reassignment_json_file"])
     if _moving(admin) and not options["additional"]:
-        raise Refusal("there is an existing assignment running: --additional adds to it")
+        raise CommandRefused("there is an existing assignment running: --additional adds to it")
     if unknown := sorted({one for ids in wanted.values() for one in ids} - _brokers(admin).keys()):
-        raise Refusal(f"Unknown broker id {unknown[0]}")
+        raise CommandRefused(f"Unknown broker id {unknown[0]}")
     current = _replicas(admin, (topic for topic, _ in wanted))
     if missing := sorted(wanted.keys() - current.keys()):
-        raise Refusal(f"Unable to find partition: {', '.join(map(named, missing))}")
+        raise CommandRefused(f"Unable to find partition: {', '.join(map(named, missing))}")
     before = {one: current[one] for one in wanted}
     click.echo(f"Current partition replica assignment\n\n{written(before)}\n")
     click.echo("Save this to use as the --reassignment-json-file option during rollback")
@@ -143,14 +152,14 @@ def _cancel(admin: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _alter(admin: Any, wanted: Mapping[Partition, list[int] | None]) -> None:
-    """Ask for the replicas, None for those of before; Refusal if one is refused."""
+    """Ask for the replicas, None for those of before; CommandRefused if one is refused."""
     kafka = library("kafka")
     asked = {kafka.TopicPartition(*one): ids for one, ids in wanted.items()}
     answers = admin.alter_partition_reassignments(asked)
     failed = {one: error for one, error in answers.items() if error is not None}
     if failed:
         why = "; ".join(f"{named(tuple(one))}: {said(error)}" for one, error in failed.items())
-        raise Refusal(f"Error reassigning partition(s): {why}")
+        raise CommandRefused(f"Error reassigning partition(s): {why}")
 
 
 def _verify(admin: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from refimpl.edge.commands.connection import Refusal
+from refimpl.edge.commands.connection import CommandRefused
 from refimpl.edge.commands.group_admin import GroupAdmin
 from refimpl.edge.commands.group_describe import Partition
 
@@ -29,7 +29,9 @@ def time_of(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise Refusal(f"expected a time such as 2026-01-31T12:30:00.000, found {text!r}") from None
+        raise CommandRefused(
+            f"expected a time such as 2026-01-31T12:30:00.000, found {text!r}"
+        ) from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -37,7 +39,7 @@ def before_now(text: str) -> int:
     """The time in ms that lies so long ago: `P1DT2H30M`."""
     found = DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
-        raise Refusal(f"expected a duration such as P1DT2H30M, found {text!r}")
+        raise CommandRefused(f"expected a duration such as P1DT2H30M, found {text!r}")
     days, hours, minutes, seconds = (float(one or 0) for one in found.groups())
     ago = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     return round((time.time() - ago.total_seconds()) * 1000)
@@ -53,7 +55,7 @@ def of_topics(admin: GroupAdmin, group: str, options: Mapping[str, Any]) -> list
         every = admin.partitions(topic)
         wanted = [(topic, int(n)) for n in numbers.split(",") if n.isdecimal()] if colon else every
         if not wanted or not set(wanted) <= set(every):
-            raise Refusal(f"--topic {one}: expected TOPIC or TOPIC:0,1 of its partitions")
+            raise CommandRefused(f"--topic {one}: expected TOPIC or TOPIC:0,1 of its partitions")
         found += wanted
     return found
 
@@ -64,7 +66,7 @@ def new_offsets(admin: GroupAdmin, group: str, options: Mapping[str, Any]) -> di
     first, end = admin.offsets(partitions, "EARLIEST"), admin.offsets(partitions, "LATEST")
     for topic, number in partitions:
         if (topic, number) not in first or (topic, number) not in end:
-            raise Refusal(f"{topic}-{number} has no leader that tells its offsets")
+            raise CommandRefused(f"{topic}-{number} has no leader that tells its offsets")
     wanted = _wanted(admin, group, partitions, (first, end), options)
     return {one: min(max(offset, first[one]), end[one]) for one, offset in wanted.items()}
 
@@ -92,5 +94,7 @@ def _wanted(
         return end | {one: committed[one] for one in partitions if one in committed}
     for topic, number in partitions:
         if (topic, number) not in committed:
-            raise Refusal(f"--shift-by: group {group} has committed nothing of {topic}-{number}")
+            raise CommandRefused(
+                f"--shift-by: group {group} has committed nothing of {topic}-{number}"
+            )
     return {one: committed[one] + options["shift_by"] for one in partitions}

@@ -10,8 +10,8 @@ from uuid import UUID
 import click
 
 from refimpl.edge.commands.connection import (
-    Refusal,
-    Target,
+    AskedCluster,
+    CommandRefused,
     asks_a_cluster,
     library,
     pairs,
@@ -52,7 +52,9 @@ FILTERS: Mapping[str, Callable[[Any, int], bool]] = {
 @click.option("--under-min-isr-partitions", "under_min_isr", is_flag=True, help="These alone.")
 @click.option("--at-min-isr-partitions", "at_min_isr", is_flag=True, help="These alone.")
 @json_option("What is printed")
-def topics(target: Target, action: str | None, json_file: Path | None, **options: Any) -> None:
+def topics(
+    target: AskedCluster, action: str | None, json_file: Path | None, **options: Any
+) -> None:
     """List, create, describe, alter and delete topics, as kafka-topics.sh does.
 
     Exit codes: 0, or 2 where the cluster does not answer, refuses, or has no such topic.
@@ -70,7 +72,7 @@ def topics(target: Target, action: str | None, json_file: Path | None, **options
 
 
 def matching(admin: Any, options: Mapping[str, Any]) -> list[str]:
-    """The topics that are asked for, by name; Refusal where a topic is named and none matches."""
+    """The topics that are asked for, by name; refused where a topic is named and none matches."""
     found = sorted((one["name"], one["is_internal"]) for one in admin.describe_topics())
     names = [name for name, internal in found if not (internal and options["exclude_internal"])]
     wanted = options["topic"]
@@ -79,10 +81,10 @@ def matching(admin: Any, options: Mapping[str, Any]) -> list[str]:
     try:
         pattern = re.compile(wanted.replace(",", "|"))
     except re.error as wrong:
-        raise Refusal(f"--topic {wanted}: no pattern: {wrong}") from None
+        raise CommandRefused(f"--topic {wanted}: no pattern: {wrong}") from None
     names = [name for name in names if pattern.fullmatch(name)]
     if not names and not options["if_exists"]:
-        raise Refusal(f"the cluster has no topic {wanted}")
+        raise CommandRefused(f"the cluster has no topic {wanted}")
     return names
 
 
@@ -120,7 +122,7 @@ def _assignment(text: str | None) -> dict[int, list[int]]:
     if text is None:
         return {}
     if not re.fullmatch(r"\d+(:\d+)*(,\d+(:\d+)*)*", text):
-        raise Refusal(f"--replica-assignment: expected such as 1:2,2:3, found {text!r}")
+        raise CommandRefused(f"--replica-assignment: expected such as 1:2,2:3, found {text!r}")
     return {at: [int(b) for b in one.split(":")] for at, one in enumerate(text.split(","))}
 
 

@@ -30,7 +30,7 @@ AddressOf = Callable[[int], Awaitable[tuple[str, int] | None]]
 
 
 @define(eq=False)
-class Link:
+class PeerLink:
     """The connection to one peer, made when there is something to say."""
 
     network: "PeerNetwork"
@@ -99,7 +99,7 @@ class PeerNetwork(Network):
     broker: int = field(kw_only=True)
     cluster_id: str = field(kw_only=True)
     address_of: AddressOf = field(kw_only=True)
-    _links: dict[int, Link] = field(factory=dict[int, Link], init=False)
+    _links: dict[int, PeerLink] = field(factory=dict[int, PeerLink], init=False)
     _server: asyncio.Server | None = field(default=None, init=False)
     _inbound: set[asyncio.StreamWriter] = field(factory=set[asyncio.StreamWriter], init=False)
 
@@ -133,7 +133,7 @@ class PeerNetwork(Network):
             return
         link = self._links.get(target)
         if link is None:
-            link = self._links[target] = Link(self, target)
+            link = self._links[target] = PeerLink(self, target)
         link.send(encode(message))
 
     def lost(self, peer: int) -> None:

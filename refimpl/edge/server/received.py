@@ -12,7 +12,7 @@ from refimpl.wire.headers import read_client_id
 from refimpl.wire.messages import is_flexible
 
 
-class Origin(Protocol):
+class Requester(Protocol):
     """The connection by which a request came."""
 
     host: str
@@ -43,7 +43,7 @@ class Received:
     It takes so much of a budget, until it is answered and all before it are.
     """
 
-    connection: Origin
+    connection: Requester
     api: Api
     frame: Buffer
     size: int

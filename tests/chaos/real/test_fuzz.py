@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from chaos.real.fuzz.frames import mutated, seeds
-from chaos.real.fuzz.target import Broken, Target
+from chaos.real.fuzz.target import FrameDidHarm, FuzzedBroker
 from refimpl.broker.offsets import Offsets
 from refimpl.edge.server.connection import Connection
 from refimpl.edge.server.peer_codec import encode
@@ -14,10 +14,10 @@ from refimpl.wire import messages
 FRAMES = 4_000
 
 
-def fuzz(frames: int, each: int = 1) -> Target:
+def fuzz(frames: int, each: int = 1) -> FuzzedBroker:
     """So many mutations of the same frames."""
     rng, corpus = Random(12), seeds(each)
-    with Target() as target:
+    with FuzzedBroker() as target:
         for _ in range(frames):
             frame = mutated(rng, rng.choice(corpus), corpus)
             chunk = rng.choice((0, 0, 0, 1, 7))
@@ -36,7 +36,7 @@ def test_a_bug_in_a_handler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("a bug")
 
     monkeypatch.setattr(Offsets, "list_offsets", broken)
-    with pytest.raises(Broken, match="a bug of ours"):
+    with pytest.raises(FrameDidHarm, match="a bug of ours"):
         fuzz(500)
 
 
@@ -46,7 +46,7 @@ def test_memory_that_is_not_given_back_is_found(monkeypatch: pytest.MonkeyPatch)
         self.listener.closed(self)
 
     monkeypatch.setattr(Connection, "connection_lost", lost)
-    with Target() as target, pytest.raises(Broken, match="not given back"):
+    with FuzzedBroker() as target, pytest.raises(FrameDidHarm, match="not given back"):
         target.feed((1 << 19).to_bytes(4) + b"\0" * 100, framed=False)
 
 
@@ -57,7 +57,7 @@ def test_an_answer_of_another_version_is_found(monkeypatch: pytest.MonkeyPatch) 
         return right(api_key, version, values) + b"\0"
 
     monkeypatch.setattr("refimpl.api.dispatch.write_response", wrong)
-    with pytest.raises(Broken, match="is none"):
+    with pytest.raises(FrameDidHarm, match="is none"):
         fuzz(500)
 
 
@@ -67,7 +67,7 @@ def test_no_bytes_of_a_peer_do_harm() -> None:
     partition = FetchPartition(TopicPartition("t", 0), 5, 1, 1)
     message = encode(Request(1, 2, 3, FetchRequest([partition] * 3, 500, replica_id=2)))
     rng = Random(12)
-    with Target() as target:
+    with FuzzedBroker() as target:
         for _ in range(3_000):
             target.feed_peer(mutated(rng, message))
         assert 0 < target.refused < 3_000

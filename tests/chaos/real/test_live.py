@@ -8,7 +8,7 @@ import pytest
 
 import traces
 from chaos.real.live import run as live
-from chaos.real.live.run import PARTITIONS, Plan, record
+from chaos.real.live.run import PARTITIONS, RunPlan, record
 from properties.mutants.catalogue import applied, catalogue
 from properties.tla.specs import SpecTree
 from properties.tla.tracecheck import TraceVerdict, validate_all
@@ -21,7 +21,7 @@ PATIENT_MS = 60_000
 what has no offset is not checked."""
 
 
-def recorded(folder: Path, plan: Plan, *faults: object) -> tuple[Any, list[TraceVerdict]]:
+def recorded(folder: Path, plan: RunPlan, *faults: object) -> tuple[Any, list[TraceVerdict]]:
     """The checks' verdicts on the clients' trace, and TLC's on the brokers'."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "FAULTS", faults)
@@ -33,7 +33,7 @@ def recorded(folder: Path, plan: Plan, *faults: object) -> tuple[Any, list[Trace
 def test_a_run_under_faults_keeps_its_promises_and_is_a_behaviour_of_the_spec(
     tmp_path: Path,
 ) -> None:
-    plan = Plan(1, faults=3, timeout_ms=PATIENT_MS)
+    plan = RunPlan(1, faults=3, timeout_ms=PATIENT_MS)
     verdicts, steps = recorded(
         tmp_path, plan, live.kill_leader, live.cut_follower, live.slow_follower
     )
@@ -47,7 +47,7 @@ def test_a_run_under_faults_keeps_its_promises_and_is_a_behaviour_of_the_spec(
 
 def test_with_acks_1_the_loss_is_seen_and_allowed(tmp_path: Path) -> None:
     verdicts, steps = recorded(
-        tmp_path, Plan(2, safe=False, faults=1, timeout_ms=PATIENT_MS), live.cut_then_kill
+        tmp_path, RunPlan(2, safe=False, faults=1, timeout_ms=PATIENT_MS), live.cut_then_kill
     )
     assert verdicts["L4"].verdict == "allowed"
     assert all(one.accepted for one in steps)
@@ -57,7 +57,7 @@ def test_with_acks_1_the_loss_is_seen_and_allowed(tmp_path: Path) -> None:
 
 def test_a_coordinator_that_keeps_its_generation_is_refused_at_that_step(tmp_path: Path) -> None:
     with applied(catalogue()["the_generation_stays"]):
-        _, steps = recorded(tmp_path, Plan(1, faults=1, timeout_ms=PATIENT_MS), live.kill_leader)
+        _, steps = recorded(tmp_path, RunPlan(1, faults=1, timeout_ms=PATIENT_MS), live.kill_leader)
     *of_partitions, group = steps
     assert all(one.accepted for one in of_partitions)
     assert not group.accepted
@@ -77,7 +77,7 @@ def test_commits_that_were_lost_are_made_again(tmp_path: Path) -> None:
                 run.members.work()
                 assert time.monotonic() < until, "the group does not read"
 
-    verdicts, _ = recorded(tmp_path, Plan(1, faults=1, timeout_ms=PATIENT_MS), lose_commits)
+    verdicts, _ = recorded(tmp_path, RunPlan(1, faults=1, timeout_ms=PATIENT_MS), lose_commits)
     assert verdicts.verdict != "violated", verdicts.as_json()
 
 
@@ -86,7 +86,7 @@ def test_a_leader_that_waits_for_nobody_is_found_by_both(
 ) -> None:
     monkeypatch.setattr(Replica, "maximal_isr", property(lambda self: frozenset({self.id})))
     verdicts, steps = recorded(
-        tmp_path, Plan(1, faults=1, idempotence=False, timeout_ms=PATIENT_MS), live.cut_then_kill
+        tmp_path, RunPlan(1, faults=1, idempotence=False, timeout_ms=PATIENT_MS), live.cut_then_kill
     )
     assert verdicts["L4"].verdict == "violated"
     assert any(not one.accepted and "AdvanceHighWatermark" in one.why for one in steps)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.real.suites.catalogue import REASONS, Reason
+from chaos.real.suites.catalogue import REASONS, Exemption
 from chaos.real.suites.results import compared, kept, unexplained
 
 SUITES = compared()
@@ -16,7 +16,7 @@ def test_what_passes_on_kafka_passes_here_or_has_a_reason(suite: str) -> None:
 
 
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: f"{reason.suite} {reason.tests}")
-def test_a_reason_is_about_tests_that_fail_here_alone(reason: Reason) -> None:
+def test_a_reason_is_about_tests_that_fail_here_alone(reason: Exemption) -> None:
     theirs = _only_on_kafka() if reason.always else _on_kafka()
     assert any(reason.covers(suite, test) for suite, test in theirs)
 

@@ -14,8 +14,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka import admin as confluent_admin
 from confluent_kafka.cimpl import NewTopic
 
-from chaos.real.kafka.cluster import Cluster
-from chaos.real.kafka.judge import Answer, Judge
+from chaos.real.kafka.cluster import KafkaCluster
+from chaos.real.kafka.judge import Judge, ToolOutput
 from tests.kafka.everyday.waiting import until
 
 confluent: Any = confluent_kafka
@@ -33,7 +33,7 @@ NOTHING = -1001
 class Administrator:
     """A cluster and the tools for it. The tools share one JVM, so one runs at a time."""
 
-    up: Cluster
+    up: KafkaCluster
     judge: Judge
     folder: Path
     _one: threading.Lock = field(factory=threading.Lock)
@@ -55,7 +55,7 @@ class Administrator:
         with self._one:
             yield
 
-    def run(self, tool: str, *arguments: str | Path) -> Answer:
+    def run(self, tool: str, *arguments: str | Path) -> ToolOutput:
         with self._one:
             return self.judge.run(tool, "--bootstrap-server", self.up.bootstrap, *arguments)
 

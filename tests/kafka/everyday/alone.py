@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from chaos.real.kafka.judge import CACHE, Broker, jars
+from chaos.real.kafka.judge import CACHE, KafkaBroker, jars
 from tests.kafka.clients import create_topics
 from tests.kafka.everyday.administrator import NOTHING, Administrator
 from tests.kafka.everyday.catalogue import operation
@@ -35,10 +35,10 @@ def own_broker(
     settings: dict[str, str],
     environment: dict[str, str] | None = None,
     classes: Path | None = None,
-) -> Generator[tuple[Broker, Any]]:
+) -> Generator[tuple[KafkaBroker, Any]]:
     """A broker of one node, and an admin client of it."""
     folder = Path(tempfile.mkdtemp(prefix=run.name))
-    broker = Broker(folder, settings, environment=environment or {}, classes=classes)
+    broker = KafkaBroker(folder, settings, environment=environment or {}, classes=classes)
     try:
         with admin.tools():
             broker.format(admin.judge)

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from attrs import evolve, frozen
 
-from chaos.real.kafka.cluster import Node, cluster
+from chaos.real.kafka.cluster import KafkaNode, cluster
 from chaos.real.kafka.judge import Judge
 from tests.kafka.everyday.administrator import Administrator
 from tests.kafka.everyday.catalogue import Operation
@@ -77,7 +77,7 @@ class Played:
         return "\n".join(lines)
 
 
-def more(node: Node) -> str:
+def more(node: KafkaNode) -> str:
     return MORE.format(rack=RACKS[node.id], folder=node.folder)
 
 

@@ -251,9 +251,9 @@ def test_graphs_from_one_jvm_are_those_from_one_each(tree: SpecTree, tmp_path: P
         assert one.guards.read_bytes() == other.guards.read_bytes()
 
 
-def _wanted(cfg: Path, folder: Path) -> graph_module.Wanted:
+def _wanted(cfg: Path, folder: Path) -> graph_module.WantedGraph:
     folder.mkdir(exist_ok=True)
-    return graph_module.Wanted(cfg, folder / f"{cfg.stem}.graph", graph_module.ALL_STEPS)
+    return graph_module.WantedGraph(cfg, folder / f"{cfg.stem}.graph", graph_module.ALL_STEPS)
 
 
 def test_a_model_that_does_not_start_has_no_graph_and_says_why(scratch: Scratch) -> None:

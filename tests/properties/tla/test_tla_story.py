@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from properties.tla import Outcome, Rec, Status, Step, Value, parse
+from properties.tla import CounterexampleStep, Outcome, Rec, Status, Value, parse
 from properties.tla.diagram import draw, lanes, parties, rows
 from properties.tla.story import changed, ending, tell
 from properties.tla.verdicts import Diagram
@@ -13,12 +13,12 @@ from properties.tla.verdicts import Diagram
 HINTS = Diagram({"f": "replica", "l": "replica", "r": "replica"}, "controller", ("Elect",))
 
 
-def outcome(*steps: Step, back_to: int | None = None) -> Outcome:
+def outcome(*steps: CounterexampleStep, back_to: int | None = None) -> Outcome:
     return Outcome(Status.VIOLATED, violated="Safe", steps=steps, back_to=back_to)
 
 
-def step(action: str | None, hw: Value, **params: Value) -> Step:
-    return Step(action, {"hw": hw}, params)
+def step(action: str | None, hw: Value, **params: Value) -> CounterexampleStep:
+    return CounterexampleStep(action, {"hw": hw}, params)
 
 
 TALE = outcome(

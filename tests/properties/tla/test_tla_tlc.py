@@ -12,9 +12,9 @@ from attrs import evolve
 from properties.tla import InputError, Outcome, Rec, SpecTree, Status, Tlc
 from properties.tla.processes import Finished, stop_all
 from properties.tla.processes import run as run_process
-from properties.tla.report import Report
+from properties.tla.report import TlcReport
 from properties.tla.runner import Options, jobs, run_all
-from properties.tla.specs import Config
+from properties.tla.specs import ModelConfig
 from properties.tla.tlc import HEAP_MB, judge, named
 from tests.properties.tla.scratch import Scratch
 
@@ -69,7 +69,7 @@ def test_a_counterexample_of_liveness_says_where_it_goes_round(tree: SpecTree) -
 
 
 def test_a_property_that_tlc_does_not_name_must_be_alone_in_its_cfg() -> None:
-    config = Config({"PROPERTIES": "One Two", "INVARIANTS": "Three"})
+    config = ModelConfig({"PROPERTIES": "One Two", "INVARIANTS": "Three"})
     violated = Outcome(Status.VIOLATED, violated="line 3, col 1 of module Abs")
     outcome = named(violated, config)
     assert outcome.status is Status.FAILED
@@ -202,7 +202,7 @@ VIOLATION = (
 
 def judged(output: str, code: int, errors: str = "") -> Outcome:
     finished = Finished(("tlc",), code, output, errors, 1.0, 1.0, timed_out=False)
-    return judge(finished, Report.read(output), limit_s=60)
+    return judge(finished, TlcReport.read(output), limit_s=60)
 
 
 def test_report_and_exit_code_that_agree_are_believed() -> None:

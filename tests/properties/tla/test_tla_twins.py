@@ -9,7 +9,7 @@ from attrs import evolve
 from properties.tla.errors import InputError
 from properties.tla.specs import SpecTree
 from properties.tla.twins import check_twins
-from properties.tla.verdicts import Kind, Table, load
+from properties.tla.verdicts import Purpose, Table, load
 
 MODULES = SpecTree().modules()
 
@@ -28,7 +28,7 @@ def test_every_module_says_which_constants_are_rules_and_has_twins(module: str) 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_row_that_passes_without_a_twin_is_refused(module: str) -> None:
     table = load(module, SpecTree())
-    bugs = [row.cfg for row in table.verdicts if row.kind is Kind.BUG]
+    bugs = [row.cfg for row in table.verdicts if row.kind is Purpose.BUG]
     with pytest.raises(InputError, match="has no bug_ row at the same bound"):
         check_twins(without(table, *bugs), SpecTree())
 

@@ -3,7 +3,7 @@
 import pytest
 
 from properties.tla import InputError, Outcome, Status
-from properties.tla.verdicts import Kind, compare, load, pin
+from properties.tla.verdicts import Purpose, compare, load, pin
 from tests.properties.tla.scratch import Scratch
 
 TABLE = "Mailbox/verdicts.toml"
@@ -13,7 +13,7 @@ FIRST = 'cfg = "ok_ordered"\nkind = "ok"\nexpect = "pass"'
 def test_a_table_is_read_with_everything_it_says(scratch: Scratch) -> None:
     table = load("Mailbox", scratch.tree)
     row = table.row("bug_unordered")
-    assert (row.kind, row.expect, row.property) == (Kind.BUG, Status.VIOLATED, "InOrder")
+    assert (row.kind, row.expect, row.property) == (Purpose.BUG, Status.VIOLATED, "InOrder")
     assert (row.length, row.distinct, row.depth, row.jira) == (5, 19, 5, "MAIL-1")
     assert row.seconds == 60
     assert table.diagram.lifelines == {"c": "clerk"}
