@@ -155,7 +155,10 @@ class CoordinatedGroup:
             self._group(seen.offset, others)
 
     def _records(self, who: int, start: int, end: int) -> list[tuple[int, CoordinatorRecord]]:
-        """The records that a leader has written; a file is read segment by segment."""
+        """The records that a leader has written; a file is read segment by segment.
+
+        No simulated client sends offsets within a transaction.
+        """
         log, found = self.log_of(who), list[tuple[int, CoordinatorRecord]]()
         while start < end:
             records, start = log.keyed_records(start, log.slice(start, EVERYTHING))
