@@ -55,10 +55,10 @@ class ConfluentProducer(RecordedProducer):
         if context is None or self._closer or partition >= 0 or headers is not None:
             seq, headers = self._begin(topic, value, key, headers, partition)
         elif key is None or type(key) is bytes:
-            seq = self._next_seq()
+            invoked, seq = now(), self._next_seq()
             id = self._first_id + seq
             headers = [(HEADER, id.to_bytes(8, "big"))]
-            self._append_send(context, seq, id, key)
+            self._append_send(context, seq, id, key, invoked)
         else:
             seq, headers = self._begin(topic, value, key, headers, partition)
         report = partial(self._report, seq, on_delivery or callback or self._reported)

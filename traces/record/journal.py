@@ -85,14 +85,14 @@ class Journal:
         size = len(body)
         self.put(SIZE.pack(size) + body + _TRAILERS[tag][size & 7])
 
-    def append_send(self, context: int, seq: int, id: int, key: bytes | None) -> None:
+    def append_send(self, context: int, seq: int, id: int, key: bytes | None, invoked: int) -> None:
         """Add the entry of a send. It is paid for with every message: `put` is spelt out here."""
         if key is None:
-            entry = _pack_send(_SENT_SIZE, context, seq, now(), id, SENT)
+            entry = _pack_send(_SENT_SIZE, context, seq, invoked, id, SENT)
             end = _SENT_LENGTH
         else:
             size = _SENT_SIZE + len(key)
-            entry = _pack_keyed(size, context, seq, now(), id) + key + _OF_KEYS[size & 7]
+            entry = _pack_keyed(size, context, seq, invoked, id) + key + _OF_KEYS[size & 7]
             end = len(entry) + 4
         found = crc32(entry) or 1
         lock = self._lock

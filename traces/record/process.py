@@ -34,7 +34,9 @@ class Process:
     journal: Journal
     first_id: int
     settle: Callable[[Path], object]
-    #: The next place in the program. A message whose id we make is called after its place.
+    #: The next place in the program. A message whose id we make is called after its place. Threads
+    #: take the time of a call before its place, and that of an answer behind it: else one that is
+    #: held up in between leaves a call behind that was made after a later one had returned.
     next_seq: Callable[[], int] = field(default_factory=lambda: count().__next__)
     #: Writes down what is not yet, before the last line.
     before_end: Callable[[], None] | None = None
@@ -43,8 +45,8 @@ class Process:
 
     def call(self, op: str, **fields: Any) -> int:
         """A call is being made; returns its place in the program."""
-        seq = self.next_seq()
-        self.write({"seq": seq, "op": op, "invoked_ns": now(), **fields})
+        invoked, seq = now(), self.next_seq()
+        self.write({"seq": seq, "op": op, "invoked_ns": invoked, **fields})
         return seq
 
     def answer(self, seq: int, outcome: str, **fields: Any) -> None:
@@ -53,8 +55,8 @@ class Process:
 
     def note(self, op: str, invoked: int | None = None, **fields: Any) -> int:
         """A call that has returned well: call and answer in one line."""
-        returned, seq = now(), self.next_seq()
-        times = {"invoked_ns": invoked or returned, "returned_ns": returned}
+        invoked, seq = invoked or now(), self.next_seq()
+        times = {"invoked_ns": invoked, "returned_ns": now()}
         self.write({"seq": seq, "op": op, "outcome": "ok", **times, **fields})
         return seq
 

@@ -38,8 +38,8 @@ class RecordedProducer(Recorded):
         self, topic: str, value: Any, key: Any, headers: Any, partition: int | None
     ) -> tuple[int, Any]:
         """Write a send down; answers its place in the program and the headers to send."""
-        seq = self._next_seq()
         self._met(topic)
+        invoked, seq = now(), self._next_seq()
         given = headers
         if self._id_of is not None:
             id: Any = self._id(topic, key, value, headers)
@@ -51,9 +51,10 @@ class RecordedProducer(Recorded):
         plain = type(id) is int and not self._hashes and (partition is None or partition < 0)
         if plain and (raw is None or type(raw) is bytes):
             context = self._contexts.get(topic) or self._new_context(topic)
-            self._append_send(context, seq, id, raw)
+            self._append_send(context, seq, id, raw, invoked)
         else:
-            self._write_as_line(seq, topic, id, key, partition, self._hash(value, key, given))
+            hashed = self._hash(value, key, given)
+            self._write_as_line(seq, topic, id, key, partition, hashed, invoked)
         return seq, headers
 
     def _met(self, topic: str) -> None:
@@ -61,7 +62,14 @@ class RecordedProducer(Recorded):
         self._ids.met((topic,))
 
     def _write_as_line(
-        self, seq: int, topic: str, id: Any, key: Any, partition: int | None, hashed: int | None
+        self,
+        seq: int,
+        topic: str,
+        id: Any,
+        key: Any,
+        partition: int | None,
+        hashed: int | None,
+        invoked: int,
     ) -> None:
         """For what the compact form has no place for."""
         named: Fields = {"topic": topic, "id": id}
@@ -69,7 +77,7 @@ class RecordedProducer(Recorded):
         if partition is not None and partition >= 0:
             named |= {"partition": partition, "chosen": True}
         named |= {} if hashed is None else {"hash": hashed}
-        call: Fields = {"seq": seq, "op": "send", "invoked_ns": now(), "records": [named]}
+        call: Fields = {"seq": seq, "op": "send", "invoked_ns": invoked, "records": [named]}
         self._process.write(call | self._of_txn)
 
     def _new_context(self, topic: str) -> int:

@@ -125,7 +125,7 @@ class RecordedConsumer(Recorded):
     def _polled(self, messages: list[Any], invoked: int) -> None:
         """A poll that returned with these messages takes its place when it returns."""
         process, self._poller = self._process, self._caller()
-        returned, seq = now(), process.next_seq()
+        seq, returned = process.next_seq(), now()
         self._last_poll = seq, messages
         if self._about is None or self._group is not self._about_group:
             self._about, self._about_group = {**self._isolation, **self._group}, self._group

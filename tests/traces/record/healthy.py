@@ -100,7 +100,7 @@ class Healthy:
         self, by: Process, context: int, log: list[tuple[int, int]], offset: int, key: bytes | None
     ) -> None:
         seq = by.next_seq()
-        by.journal.append_send(context, seq, by.first_id + seq, key)
+        by.journal.append_send(context, seq, by.first_id + seq, key, now())
         by.journal.append_report(seq, 0, offset, 1000 + offset)
         log.append((offset, by.first_id + seq))
 

@@ -91,7 +91,7 @@ def test_what_is_appended_is_read_back_across_windows(
         elif kind == "send":
             key, id = what
             raw = None if key is None else key.encode()
-            journal.append_send(0, seq, id, raw)
+            journal.append_send(0, seq, id, raw, NOW)
             record = {"topic": "t", "id": id} | (
                 {} if key is None else {"key": key, "chosen": False}
             )

@@ -12,7 +12,7 @@ import pytest
 from tests.traces.record.clients import lines
 from traces.record import recorded
 from traces.record.confluent_ids import asking
-from traces.record.process import Process, open_process
+from traces.record.process import Process, now, open_process
 from traces.record.run import TAKEN
 from traces.record.settling import settle
 from traces.record.topic_ids import NO_ID, TopicIds, known
@@ -149,3 +149,23 @@ def test_an_id_is_written_as_kafka_writes_it_whichever_library_tells_it() -> Non
     assert known({"t": "f86fUqTgQ1CRntMZGcJeIg"}) == known({"t": id})
     other = UUID("2b080ab6-ebf2-4428-970d-51e687ff05ae")
     assert known({"t": "KwgKtuvyRCiXDVHmh/8Frg"}) == known({"t": other})
+
+
+def test_an_answer_before_its_send_is_written_contradicts_no_time(tmp_path: Path) -> None:
+    """The thread that asks for ids may be through before the send that it is for goes on."""
+    conf = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "message.timeout.ms": 1}
+    client: Any = recorded(import_module("confluent_kafka").Producer, tmp_path, conf, name="p")
+
+    def asked_at_once(topic: str) -> None:
+        client._process.note("describe_topics", topics=[topic], topic_ids={topic: "x"})
+        noted = now()
+        while now() == noted:
+            pass
+
+    client._met = asked_at_once
+    client.produce("t", b"x")
+    client.flush(10)
+    client._process.end()
+    by_seq = sorted(lines(tmp_path, "p#0"), key=lambda line: line["seq"])
+    assert [line["op"] for line in by_seq] == ["describe_topics", "send", "close"]
+    assert by_seq[0]["returned_ns"] < by_seq[1]["invoked_ns"]

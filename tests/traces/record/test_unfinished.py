@@ -14,7 +14,7 @@ from tests.traces.judging import judged, said
 from tests.traces.record.healthy import META, Healthy
 from traces.commands.check import check
 from traces.record import settle
-from traces.record.process import Process, open_process
+from traces.record.process import Process, now, open_process
 from traces.record.run import TAKEN
 from traces.second_checker import Confirmed
 from traces.verdicts.second import ask_again
@@ -31,7 +31,7 @@ class Alive:
         """Send and hear where it was stored; answers the id."""
         seq = self.producer.next_seq()
         id = self.producer.first_id + seq
-        self.producer.journal.append_send(1, seq, id, None)
+        self.producer.journal.append_send(1, seq, id, None, now())
         self.producer.journal.append_report(seq, 0, offset, 1)
         return id
 
