@@ -15,8 +15,17 @@ MEMBER = {"heartbeat.interval.ms": 100, "log_level": 0}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The bug that is put in."""
+    """The bug that is put in, and how often each test runs."""
     parser.addoption("--bug", choices=sorted(BUGS), help="Run the tests with a bug in the shop.")
+    parser.addoption("--count", type=int, default=1, help="Run each test so often.")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test as often as asked for."""
+    count = metafunc.config.getoption("--count")
+    if count > 1:
+        metafunc.fixturenames.append("again")
+        metafunc.parametrize("again", range(count))
 
 
 class Bank:

@@ -7,7 +7,7 @@ from typing import Any
 
 from refimpl.java_hash import string_hash
 from traces.record.process import now
-from traces.record.scan import Library
+from traces.record.scan import Library, next_messages
 
 MARGIN_MS = 1_000
 PATIENCE_S = 30
@@ -40,7 +40,7 @@ def messages(
     reader.assign([used.partition(topic, number, first)])
     quiet = now()
     while _position(reader, used, topic, number, first) < end:
-        for message in reader.consume(10_000, 1.0):
+        for message in next_messages(reader):
             quiet = now()
             if message.error() is None and message.offset() < end:
                 yield message

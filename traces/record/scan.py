@@ -141,7 +141,7 @@ class Scan:
             left.discard(name)
         moved = now()
         while left and now() - moved < self.stalled_after_s * 1e9:
-            for message in _next(client):
+            for message in next_messages(client):
                 partition = self._take(message, reader)
                 if partition is not None:
                     moved = now()
@@ -178,7 +178,7 @@ class Scan:
         partition.records = []
 
 
-def _next(client: Any) -> list[Any]:
+def next_messages(client: Any) -> list[Any]:
     """The messages that have come: waits for one, and takes those that are there with it. Asked for
     many at once the client would wait for all of them, until the time is over."""
     first: list[Any] = client.consume(1, 1.0)
