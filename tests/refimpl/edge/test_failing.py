@@ -35,7 +35,7 @@ def codes(message: Any) -> list[str]:
     if is_dataclass(message):
         for one in fields(message):
             value = getattr(message, one.name)
-            found += [value.name.upper()] if one.name == "error_code" else codes(value)
+            found += [value.name.upper()] if one.name.endswith("error_code") else codes(value)
     return found
 
 
@@ -55,6 +55,8 @@ def minimal(api: Api) -> dict[str, Any]:
         "group_ids": ["g"],
         "groups_names": ["g"],
         "topic_names": ["t"],
+        "transactional_ids": ["id"],
+        "v3_and_below_topics": [{"name": "t", "partitions": [0]}],
         "resources": [{"resource_type": 2, "resource_name": "t", "configs": []}],
         "creations": [ACL],
         "filters": [FILTER],

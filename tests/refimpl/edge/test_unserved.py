@@ -85,7 +85,8 @@ def test_an_api_that_is_not_served_is_named(
         writer.close()
 
     asyncio.run(ask())
-    said = f"{SAID}a request that is not served: version 1 of UpdateFeatures (API key 57) is not served"
+    what = "version 1 of UpdateFeatures (API key 57) is not served"
+    said = f"{SAID}a request that is not served: {what}"
     assert said in capfd.readouterr().err
 
 
