@@ -18,12 +18,14 @@ def handle(call: Call) -> Handling:
 
 
 def _described(one: DescribeTransactionResponse) -> Values:
+    named = {"error_code": one.error, "transactional_id": one.transactional_id}
+    if one.error is not None:
+        return named
     topics = by_topic((name, name.partition) for name in one.partitions)
     return {
-        "error_code": one.error,
-        "transactional_id": one.transactional_id,
+        **named,
         "transaction_state": one.state,
-        "transaction_timeout": max(one.timeout_ms, 0),
+        "transaction_timeout": one.timeout_ms,
         "transaction_start_time": one.start_ms,
         "producer_id": one.producer_id,
         "producer_epoch": one.producer_epoch,
