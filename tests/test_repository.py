@@ -335,7 +335,16 @@ def test_bare_make_lists_the_verbs() -> None:
     listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     shown = set(re.findall(r"^  make ([a-z-]+) ", listed, flags=re.MULTILINE))
     others_data = {"dump-log", "generate", "import", "ingest", "record-scan"}
-    others_data |= {"consume", "groups", "produce", "topics"}
+    others_data |= {
+        "configs",
+        "consume",
+        "elect",
+        "groups",
+        "offsets",
+        "produce",
+        "reassign",
+        "topics",
+    }
     about_this_checkout = set(SHORT_HELP) - others_data
     assert {"verify", "test", "setup", "lint", "soak", "clean"} | about_this_checkout <= shown
 
