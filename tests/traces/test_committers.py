@@ -49,7 +49,7 @@ GONE = (*SENDS, *member("c0#0", 1, 0, 0, 1, 2, 3, 4, 5), *member("c1#0", 2, None
     ids=["reset back", "reset ahead", "reset ahead, not asked", "deleted"],
 )
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("reported", "expected"),
     [
         ({}, "violated"),
         ({"groups": {"g": {"committers": "all"}}}, "violated"),

@@ -17,7 +17,7 @@ from refimpl.machines.transaction_coordinator import (
 )
 
 AT, BEFORE, OTHER = (ProducerIdentity(*one) for one in ((7, 4), (7, 3), (8, 4)))
-STATES = [*IDLE, State.ONGOING, *PREPARED]
+STATES = [one for one in State if one is State.ONGOING or one in IDLE | PREPARED]
 
 
 def metadata(state: State = State.ONGOING, **of: Any) -> TransactionMetadata:
