@@ -131,7 +131,7 @@ BUGS = (
         "the coordinator takes commits of any generation",
         ("G4",),
         "refimpl.groups.offsets:Offsets.commit",
-        "self._check_commit(now, request)",
+        "self._check_commit(now, request, by)",
         "{}",
         {"classic": 14},
     ),
