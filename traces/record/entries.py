@@ -15,6 +15,7 @@ import struct
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from os import fstat
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from zlib import crc32
@@ -59,6 +60,7 @@ FILL: Final = struct.Struct("<II4s")
 NO_ID: Final = -(2**63)
 _NOTHING = bytes(4)
 _BLOCK = 1 << 20
+_ZEROS = memoryview(bytes(_BLOCK))
 
 
 class DamagedError(Exception):
@@ -133,7 +135,7 @@ class Entries:
             end = self.at if begun in (b"", _NOTHING) else self.at + stretch(*SIZE.unpack(begun))
             file.seek(min(end, size))
             while block := file.read(_BLOCK):
-                if block.count(0) != len(block):
+                if block != _ZEROS[: len(block)]:
                     raise self._damaged("something lies behind an entry that is not there")
 
     def _damaged(self, what: str) -> DamagedError:
@@ -188,10 +190,7 @@ class Entries:
 
 
 def _size(file: BinaryIO) -> int:
-    position = file.tell()
-    size = file.seek(0, 2)
-    file.seek(position)
-    return size
+    return fstat(file.fileno()).st_size
 
 
 def _send(body: bytes, contexts: dict[int, Line], keyed: bool = False) -> Iterator[Line]:

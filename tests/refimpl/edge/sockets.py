@@ -16,6 +16,7 @@ from refimpl.edge.server.limits import Limits
 from refimpl.edge.server.listener import Listener
 from refimpl.edge.server.memory import Budget
 from refimpl.messages.cluster import ClusterMetadata
+from refimpl.transactions.config import TransactionConfig
 from tests.refimpl.edge.patience import PATIENCE_S
 
 
@@ -43,7 +44,11 @@ class Silent:
     def node(self) -> Any:
         """A node that knows nothing."""
         nothing = ClusterMetadata()
-        return SimpleNamespace(metadata=nothing, client_quotas=ClientQuotas(nothing, 11, 1000))
+        return SimpleNamespace(
+            metadata=nothing,
+            client_quotas=ClientQuotas(nothing, 11, 1000),
+            transaction_config=TransactionConfig(),
+        )
 
 
 @asynccontextmanager

@@ -190,7 +190,8 @@ def test_what_is_read_as_committed_is_a_replay_up_to_the_high_watermark(
     for _ in range(steps):
         life.step()
     pairs = [pair for batch in life.log.batches for pair in batch]
-    prefix = Log([pairs[: life.log.high_watermark]], life.log.high_watermark)
+    replicated = pairs[: life.log.high_watermark]
+    prefix = Log([[pair] for pair in replicated], len(replicated))
     read = written(life.coordinator, committed=True)
     for key, value in written(loaded(prefix)).items():
         if key not in GROUPS:
