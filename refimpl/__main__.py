@@ -37,7 +37,7 @@ SHORT_HELP = {
     "broker": "Serve Kafka's protocol: brokers in one process.",
     "chaos": "Break a simulated cluster, by seed, and judge every step.",
     "check": "Judge recorded client histories, promise by promise.",
-    "configs": "Describe and alter settings of topics, brokers and groups of any Kafka.",
+    "configs": "Describe and alter settings of topics, brokers, groups.",
     "conform": "Prove the Python machines equal to the specs, edge by edge.",
     "consume": "Print the records of a topic of any Kafka; --record a trace.",
     "dump-log": "Print what is in the files of a partition, as Kafka does.",

@@ -1,6 +1,6 @@
 """How many partitions producers knew of, from what they sent and told, piece by piece."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -8,21 +8,23 @@ from traces.model.columns import Bools, IntColumns, calls
 from traces.model.schema import NONE, Flag, Op, Outcome
 from traces.model.sizes import Ints, Sizes
 
-MOST_SENDS = 2_000
+MOST_SENDS = 100  # keyed ones of a process to a topic, the first of which tell its number
 _NAMES = ("process", "topic", "seq", "number", "told", "added", "clock", "inv")
+_KEYED = ("of_process", "of_topic", "of_seq", "hash", "partition", "of_clock", "of_inv")
 
 
 def sizes(columns: IntColumns) -> dict[str, list[int]]:
     """Where a process in this piece first shows that it knows of so many partitions, or tells it.
 
-    What a send says of its own partition counts for those that follow.
+    What a send says of its own partition counts for those that follow. The first sends with a key
+    are kept beside, for they say more together with those of the other pieces.
     """
     reported = calls(columns, Op.PARTITIONS) & (columns["outcome"] == Outcome.OK)
     sent = calls(columns, Op.SEND) & (columns["partition"] != NONE)
     rows = np.flatnonzero((reported | sent) & (columns["topic"] != NONE))
     if not len(rows):
         return {}
-    number = np.where(reported, columns["offset"], _fewest(columns, rows))
+    number = np.where(reported, columns["offset"], columns["partition"] + 1)
     adding = columns["seq"][calls(columns, Op.CREATE_PARTITIONS)]
     found = (
         *(columns["process"], columns["topic"], columns["seq"] + np.where(reported, 0, 1), number),
@@ -30,32 +32,50 @@ def sizes(columns: IntColumns) -> dict[str, list[int]]:
     )
     table = np.stack([np.asarray(column, np.int64) for column in found], axis=1)[rows]
     table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
-    return dict(zip(_NAMES, table[_news(table)].T.tolist(), strict=True))
+    known = dict(zip(_NAMES, table[_news(table)].T.tolist(), strict=True))
+    return known | dict(zip(_KEYED, _keyed(columns, rows).T.tolist(), strict=True))
 
 
-def _fewest(columns: IntColumns, rows: Ints) -> Ints:
-    """For each row the fewest partitions with which its process can have sent it, and all before.
+def _keyed(columns: IntColumns, rows: Ints) -> Ints:
+    """The first sends with a key that a process has put to a partition of a topic by its hash."""
+    left = columns["flags"][rows] & Flag.LEFT != 0
+    left &= (columns["key"][rows] != NONE) & (columns["detail"][rows] != NONE)
+    left &= (columns["op"][rows] == Op.SEND) & (columns["outcome"][rows] == Outcome.OK)
+    names = ("process", "topic", "seq", "detail", "partition", "clock", "inv")
+    table = np.stack([np.asarray(columns[name][rows[left]], np.int64) for name in names], axis=1)
+    return _first(table)
 
-    A key lies where its hash says, if the producer has put it there by itself: then the number is
-    one that fits. The first few sends of a process to a topic tell it, as long as it is not all.
+
+def _first(table: Ints) -> Ints:
+    """Of keyed sends the first few of each process and topic, in the order of its program."""
+    table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
+    if not len(table):
+        return table
+    starts = np.r_[True, (table[1:, :2] != table[:-1, :2]).any(axis=1)]
+    since = np.maximum.accumulate(np.where(starts, np.arange(len(table)), 0))
+    return table[np.arange(len(table)) - since < MOST_SENDS]
+
+
+def _fewest(table: Ints, keyed: Ints) -> Iterator[list[int]]:
+    """Lines that say more: the fewest partitions with which a process can have sent these, and all
+    before.
+
+    A key lies where its hash says: then the number is one that fits, of those up to the most that
+    the process has shown.
     """
-    out = np.asarray(columns["partition"] + 1, np.int64)
-    left = columns["flags"] & Flag.LEFT != 0
-    keyed = rows[left[rows] & (columns["key"][rows] != NONE) & (columns["detail"][rows] != NONE)]
-    keyed = keyed[(columns["op"][keyed] == Op.SEND) & (columns["outcome"][keyed] == Outcome.OK)]
-    for topic in np.unique(columns["topic"][keyed]).tolist():
-        mine = keyed[columns["topic"][keyed] == topic]
-        top, known = int(out[mine].max()), 1
-        for row in mine[np.argsort(columns["seq"][mine], kind="stable")][:MOST_SENDS].tolist():
-            hashed, partition = int(columns["detail"][row]) & 0xFFFFFFFF, int(out[row]) - 1
-            fitting = (
-                n for n in range(max(known, partition + 1), top + 1) if hashed % n == partition
-            )
-            known = max(known, next(fitting, top + 1))
-            out[row] = max(int(out[row]), known)
-            if known > top:
-                break
-    return out
+    numbers: dict[tuple[int, int], tuple[int, int]] = {}
+    for process, topic, seq, detail, partition, clock, inv in _first(keyed).tolist():
+        if (process, topic) not in numbers:
+            mine = (table[:, 0] == process) & (table[:, 1] == topic)
+            numbers[process, topic] = int(table[mine, 3].max(initial=0)), 1
+        top, known = numbers[process, topic]
+        if known > top:
+            continue
+        hashed = detail & 0xFFFFFFFF
+        fitting = (n for n in range(max(known, partition + 1), top + 1) if hashed % n == partition)
+        known = max(known, next(fitting, top + 1))
+        numbers[process, topic] = top, known
+        yield [process, topic, seq + 1, known, 0, 0, clock, inv]
 
 
 def _news(table: Ints) -> Bools:
@@ -74,11 +94,16 @@ def sizes_known(pieces: Iterable[dict[str, list[int]]]) -> Sizes:
 
     Who adds partitions is told how many there were, or asks for it before.
     """
-    tables = [np.array([*piece.values()], np.int64).T for piece in pieces if piece]
-    if not tables:
+    pieces = [piece for piece in pieces if piece]
+    if not pieces:
         return Sizes()
-    table = np.concatenate(tables)
-    table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
+    table, keyed = (
+        np.concatenate([np.array([piece[name] for name in names], np.int64).T for piece in pieces])
+        for names in (_NAMES, _KEYED)
+    )
+    more = np.array([*_fewest(table, keyed)], np.int64).reshape(-1, len(_NAMES))
+    table = np.concatenate([table, more])
+    table = table[np.lexsort((table[:, 3], table[:, 2], table[:, 1], table[:, 0]))]
     table = table[_news(table)]
     added: list[tuple[int, ...]] = []
     for process, topic, seq, number, _, _, clock, inv in table[table[:, 5] == 1].tolist():

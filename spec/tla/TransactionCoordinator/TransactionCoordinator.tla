@@ -317,11 +317,14 @@ EndTxn(i) ==
                                  !.last = IF Version = 2 THEN memory.at ELSE @], "end", i)
         /\ UNCHANGED <<partitions, leaders, network, clients>>
 
-(* Whether the transaction that ended last is the one that i wants ended. It*)
-(* may have ended for its time.                                             *)
+(* The producer of the transaction that ended last, which may have ended for*)
+(* its time.                                                                *)
+\* @type: $identity => Bool;
+EndedAs(a) == IF Version = 2 THEN Above(a) = memory.at \/ a = memory.last ELSE a = memory.at
+
+(* Whether the transaction that ended last is the one that i wants ended.   *)
 IsRetry(i) ==
-    /\ IF Version = 2 THEN Above(client[i].as) = memory.at \/ client[i].as = memory.last
-       ELSE client[i].as = memory.at
+    /\ EndedAs(client[i].as)
     /\ RetryIsOwn => memory.by = Nobody \/ (memory.by = i /\ ~memory.fences)
 
 (* It has ended already, as is wanted: the answer was lost.                 *)
