@@ -82,6 +82,6 @@ def test_an_instance_that_a_process_tells_once_is_not_taken_away() -> None:
 
 
 def test_many_promises_are_broken_there() -> None:
-    runs = [looked(dense_trace(seed)) for seed in range(40)]
+    runs = [looked(dense_trace(seed)) for seed in range(60)]
     broken = {id for id, c in CHECKS.items() for one in runs if one.verdict(c).verdict == VIOLATED}
     assert len(broken) >= 30
