@@ -115,8 +115,8 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
         "subscribe, assigned, revoked, lost, seek, init_producer, txn_begin, txn_offsets, "
         "txn_commit, txn_abort, list_offsets, scan, crash, close, dump, delete_records, reset, "
         "acquire, acknowledge, pause, resume, delete_groups, delete_offsets, alter_offsets, "
-        "create_partitions, metadata, create_topics, delete_topics, describe_topics, "
-        "found 'produce'",
+        "create_partitions, alter_configs, metadata, create_topics, delete_topics, "
+        "describe_topics, found 'produce'",
     ),
     "a reset without its reason": (
         line(0, op="reset"),
