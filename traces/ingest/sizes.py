@@ -32,8 +32,10 @@ def sizes(columns: IntColumns) -> dict[str, list[int]]:
     )
     table = np.stack([np.asarray(column, np.int64) for column in found], axis=1)[rows]
     table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
-    known = dict(zip(_NAMES, table[_news(table)].T.tolist(), strict=True))
-    return known | dict(zip(_KEYED, _keyed(columns, rows).T.tolist(), strict=True))
+    named: dict[str, list[int]] = {}
+    named.update(zip(_NAMES, table[_news(table)].T.tolist(), strict=True))
+    named.update(zip(_KEYED, _keyed(columns, rows).T.tolist(), strict=True))
+    return named
 
 
 def _keyed(columns: IntColumns, rows: Ints) -> Ints:

@@ -60,7 +60,7 @@ FILL: Final = struct.Struct("<II4s")
 NO_ID: Final = -(2**63)
 _NOTHING = bytes(4)
 _BLOCK = 1 << 20
-_ZEROS = memoryview(bytes(_BLOCK))
+_ZEROS = bytes(_BLOCK)
 
 
 class DamagedError(Exception):
