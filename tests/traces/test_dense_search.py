@@ -55,6 +55,10 @@ def test_less_evidence_turns_no_verdict_round_where_findings_meet(seed: int) -> 
         (678403795, Removal("records.offset", "p0#0 5"), "L4", HOLDS),
         # a seek that failed nobody knows when may have been while a poll ran
         (667047143, Removal("invoked_ns", "seek"), "C2", VIOLATED),
+        # an assignment that does not report its group may be one in the group
+        (293165369, Removal("group", "assigned"), "G10", NOT_CHECKED),
+        # one that does not report its member may be of another member, of a group made again
+        (570626977, Removal("member", "c1#0 3"), "G1", VIOLATED),
     ],
     ids=str,
 )

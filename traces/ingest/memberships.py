@@ -217,12 +217,19 @@ def _timed(row: _Row) -> bool:
 
 
 def _vague(rows: list[_Row]) -> list[int]:
-    """Groups with a member whose times are not all known, or are of several clocks."""
+    """Groups with a member whose times are not all known, or are of several clocks.
+
+    A move that does not report its group may be one in any group of its process; an assignment that
+    does not report its member, of another one than before.
+    """
     of: dict[int, set[int]] = {}
     for row in rows:
         of.setdefault(row.process, set()).add(row.group)
+    named = {row.process for row in rows if row.op == Op.ASSIGNED and row.member != NONE}
     clocks: dict[int, set[int]] = {}
     for row in rows:
+        known = _timed(row) and (row.group != NONE or row.op in (Op.CLOSE, Op.CRASH))
+        known &= row.op != Op.ASSIGNED or row.member != NONE or row.process not in named
         for group in of[row.process] if row.group == NONE else (row.group,):
-            clocks.setdefault(group, set()).add(row.clock if _timed(row) else NONE)
+            clocks.setdefault(group, set()).add(row.clock if known else NONE)
     return [group for group, reported in clocks.items() if NONE in reported or len(reported) > 1]
