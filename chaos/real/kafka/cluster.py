@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from chaos.real.kafka.judge import CLUSTER_ID, Judge, free_port, java
+from chaos.real.kafka.process import ServerProcess
 
 NODES = (1, 2, 3)
 SECONDS_TO_START = 120
@@ -53,14 +54,13 @@ listeners=PLAINTEXT://127.0.0.1:{port}
 
 
 @define
-class KafkaNode:
+class KafkaNode(ServerProcess):
     """One broker, which is a controller as well."""
 
     id: int
     folder: Path
     port: int = field(factory=free_port)
     controller: int = field(factory=free_port)
-    process: "subprocess.Popen[bytes] | None" = None
 
     @property
     def address(self) -> str:
@@ -81,28 +81,11 @@ class KafkaNode:
             command = java("kafka.Kafka", self.properties)
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
 
-    def freeze(self) -> None:
-        """Stop it in the middle of whatever it does; the others do not know yet."""
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """As a power cut would, but for the disk."""
-        self._signal(signal.SIGKILL)
-        assert self.process is not None
-        self.process.wait()
-
     def stop(self) -> None:
         """As an operator does; with a controlled shutdown, where that is enabled."""
-        self._signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         assert self.process is not None
         self.process.wait(SECONDS_TO_START)
-
-    def _signal(self, number: int) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
 
 
 @define

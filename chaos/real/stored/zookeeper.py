@@ -1,6 +1,5 @@
 """Real ZooKeeper servers on the loopback address: alone or three together, frozen and killed."""
 
-import signal
 import socket
 import subprocess
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 from attrs import define, field
 
 from chaos.real.kafka.judge import LEAN, free_port, jars
+from chaos.real.kafka.process import ServerProcess
 
 TICK_MS = 200
 """Time-outs lie between 2 and 20 ticks."""
@@ -29,14 +29,13 @@ standaloneEnabled=true
 
 
 @define
-class Server:
+class Server(ServerProcess):
     """One server; its data stay in its folder, over restarts."""
 
     id: int
     folder: Path
     port: int = field(factory=free_port)
     peers: tuple[int, int] = field(factory=lambda: (free_port(), free_port()))
-    process: "subprocess.Popen[bytes] | None" = None
 
     @property
     def address(self) -> str:
@@ -76,27 +75,6 @@ class Server:
             return None
         modes = [line[6:] for line in said.splitlines() if line.startswith("Mode: ")]
         return modes[0] if modes else None
-
-    @property
-    def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def freeze(self) -> None:
-        """Stop it in the middle of whatever it does; nobody is told."""
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """As a power cut would, but for the disk."""
-        self._signal(signal.SIGKILL)
-        assert self.process is not None
-        self.process.wait()
-
-    def _signal(self, number: int) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
 
 
 @contextmanager
