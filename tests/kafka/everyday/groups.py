@@ -216,38 +216,19 @@ def static_member(admin: Administrator, clients: Clients) -> str:
         send(producer, topic, 40, sent)
         one = clients.consumer(group, topic, name=f"{protocol}-a", group_instance_id="a", **more)
         two = clients.consumer(group, topic, name=f"{protocol}-b", group_instance_id="b", **more)
-        _share(one, two, sent + 40, group, admin, topic)
+        _share([one, two], sent + 40, group, admin, topic, 4)
         before = sorted(p.partition for p in one.assignment())
         one.close()
         sent += 40
         send(producer, topic, 40, sent)
         one = clients.consumer(group, topic, name=f"{protocol}-a", group_instance_id="a", **more)
-        _share(one, two, sent + 40, group, admin, topic)
+        _share([one, two], sent + 40, group, admin, topic, 4)
         assert sorted(p.partition for p in one.assignment()) == before
         sent += 40
         one.close()
         two.close()
     producer.close()
     return "the member came back to the partitions that it had"
-
-
-def _share(one: Any, two: Any, total: int, group: str, admin: Administrator, topic: str) -> None:
-    """Both members read and commit, until everything is committed and both own something."""
-    members = (one, two)
-
-    def all_committed() -> bool:
-        for member in members:
-            messages = [m for m in member.consume(50, 0.2) if m.error() is None]
-            if messages:
-                with member.process(*messages):
-                    pass
-                member.commit(asynchronous=False)
-        if not all(member.assignment() for member in members):
-            return False
-        offsets = [admin.committed(group, topic, number) for number in range(4)]
-        return sum(max(0, offset) for offset in offsets) == total
-
-    until("all to be committed", all_committed)
 
 
 @operation("an application is rolled from the classic protocol to KIP-848", undecided="G3 G4")
@@ -268,7 +249,7 @@ def rolled_to_kip848(admin: Administrator, clients: Clients) -> str:
                 members[name] = clients.consumer(topic, topic, name=name, **more)
             send(producer, topic, 20, sent)
             sent += 20
-            _share(members["a"], members["b"], sent, topic, admin, topic)
+            _share([*members.values()], sent, topic, admin, topic, 4)
         told.append(admin.protocol(topic))
     for member in members.values():
         member.close()
@@ -295,7 +276,7 @@ def assignor_changed(admin: Administrator, clients: Clients) -> str:
             members[name] = clients.consumer(topic, topic, name=name, **more)
         send(producer, topic, 20, sent)
         sent += 20
-        _share(members["a"], members["b"], sent, topic, admin, topic)
+        _share([*members.values()], sent, topic, admin, topic, 4)
     for member in members.values():
         member.close()
     producer.close()
@@ -321,11 +302,11 @@ def unrecorded_client(admin: Administrator, clients: Clients) -> str:
             send(producer, topic, 20, sent)
             send(other, topic, 20, sent + 20)
             sent += 40
-            _both(members, group, admin, topic, sent)
+            _share(members, sent, group, admin, topic, 2)
         members[0].close()
         send(other, topic, 20, sent)
         sent += 20
-        _both(members[1:], group, admin, topic, sent)
+        _share(members[1:], sent, group, admin, topic, 2)
         members[1].close()
         with clients.consumer(group, topic, name=protocol, group_protocol=protocol) as member:
             send(producer, topic, 20, sent)
@@ -337,7 +318,11 @@ def unrecorded_client(admin: Administrator, clients: Clients) -> str:
     return f"{sent} records, half of them and half of the commits by nobody who is recorded"
 
 
-def _both(members: list[Any], group: str, admin: Administrator, topic: str, total: int) -> None:
+def _share(
+    members: list[Any], total: int, group: str, admin: Administrator, topic: str, partitions: int
+) -> None:
+    """The members read and commit, until everything is committed and each owns something."""
+
     def done() -> bool:
         for member in members:
             messages = [m for m in member.consume(50, 0.2) if m.error() is None]
@@ -348,7 +333,7 @@ def _both(members: list[Any], group: str, admin: Administrator, topic: str, tota
                 member.commit(asynchronous=False)
         if not all(member.assignment() for member in members):
             return False
-        offsets = [admin.committed(group, topic, number) for number in range(2)]
+        offsets = [admin.committed(group, topic, number) for number in range(partitions)]
         return sum(max(0, offset) for offset in offsets) == total
 
     until("all to be committed", done)
