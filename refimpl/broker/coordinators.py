@@ -30,14 +30,28 @@ from refimpl.coordinator.shard import CoordinatorShard
 from refimpl.errors import Refusal
 from refimpl.machines.replica_log import Origin
 from refimpl.messages.broker import Request, TopicPartition
+from refimpl.messages.cluster import ClusterMetadata
 from refimpl.messages.observations import Refused, Written
-from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.records.coordinators import CoordinatorRecord, partition_for
 from refimpl.records.transactional import Entry
 from refimpl.storage.replica.transactional import Writer
 
 S = TypeVar("S", bound=CoordinatorShard)
 
 NO_TRANSACTION = TransactionalWrite(Writer(-1, -1))
+
+
+def partition_of(metadata: ClusterMetadata, topic: str, key: str) -> int:
+    """The partition of a group or a transactional id in its topic, -1 while that is not there."""
+    known = metadata.topics.get(topic)
+    return -1 if known is None else partition_for(key, len(known.partitions) or 1)
+
+
+def leader_of(metadata: ClusterMetadata, topic: str, key: str) -> int | None:
+    """The broker that coordinates a group or a transactional id, None while none leads."""
+    name = TopicPartition(topic, partition_of(metadata, topic, key))
+    known = metadata.partitions.get(name)
+    return None if known is None else known.decision.leader
 
 
 @define(eq=False)

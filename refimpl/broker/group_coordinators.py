@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.coordinators import Coordinators, PartitionLog
+from refimpl.broker.coordinators import Coordinators, PartitionLog, leader_of, partition_of
 from refimpl.broker.forwarding import AutoTopics
 from refimpl.broker.partition import Partition
 from refimpl.broker.verification import Errors, Guards, Verifications
@@ -22,7 +22,7 @@ from refimpl.messages import group as m
 from refimpl.messages.broker import Request, TopicPartition
 from refimpl.messages.cluster import GROUP, ClusterMetadata, ConfigResource
 from refimpl.messages.transactions import TxnMarker
-from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_for
+from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from refimpl.records.schema import Uuid
 from refimpl.storage.format.batch import NO_SEQUENCE
 from refimpl.storage.replica.transactional import Writer
@@ -122,7 +122,7 @@ class GroupCoordinators:
         if not body.group_id and isinstance(body, m.NEED_A_NAME):
             self.context.respond(request, m.refused(body, "INVALID_GROUP_ID"))
             return
-        number = self._partition_of(body.group_id)
+        number = partition_of(self.metadata, OFFSETS_TOPIC, body.group_id)
         if number not in self.coordinators.by_partition:
             self.context.respond(request, m.refused(body, "NOT_COORDINATOR"))
         elif isinstance(body, m.TxnOffsetCommitRequest):
@@ -182,10 +182,6 @@ class GroupCoordinators:
             groups += coordinator.shard.operators.listed(body)
         self.context.respond(request, m.ListGroupsResponse(None, groups))
 
-    def _partition_of(self, group_id: str) -> int:
-        topic = self.metadata.topics.get(OFFSETS_TOPIC)
-        return -1 if topic is None else partition_for(group_id, len(topic.partitions) or 1)
-
     def find(self, request: Request) -> None:
         """FindCoordinator: the coordinators of these groups or transactional ids. The first such
         request creates the topic.
@@ -199,12 +195,10 @@ class GroupCoordinators:
         if name is None:
             why = "Only groups and transactional ids have coordinators here."
             return m.FoundCoordinator(key, "INVALID_REQUEST", message=why)
-        topic = self.metadata.topics.get(name)
-        if topic is None:
+        if name not in self.metadata.topics:
             self.auto_topics.create((name,))
             return m.FoundCoordinator(key, "COORDINATOR_NOT_AVAILABLE")
-        led = topic.partitions.get(partition_for(key, len(topic.partitions) or 1))
-        leader = None if led is None else led.decision.leader
+        leader = leader_of(self.metadata, name, key)
         broker = None if leader is None else self.metadata.brokers.get(leader)
         if leader is None or broker is None or broker.fenced:
             return m.FoundCoordinator(key, "COORDINATOR_NOT_AVAILABLE")

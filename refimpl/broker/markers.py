@@ -22,7 +22,6 @@ from refimpl.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from refimpl.named import named
 from refimpl.records.coordinators import OFFSETS_TOPIC
 from refimpl.storage.format.control import EndTxnMarker
 from refimpl.storage.replica.transactional import Writer
@@ -129,8 +128,8 @@ class Markers:
             self.context.refused("WriteTxnMarkers", refusal)
             marked.done(refusal.kafka_error)
             return None
-        first, last, _, _ = appended
-        self.context.outputs.append(named(Written, (partition.name, first, last + 1)))
+        written = Written(partition.name, appended.first_offset, appended.last_offset + 1)
+        self.context.outputs.append(written)
         partition.waiting_batches.append(WaitingBatch(appended, batch, marked))
         return partition
 

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.coordinators import Coordinators, PartitionLog
+from refimpl.broker.coordinators import Coordinators, PartitionLog, partition_of
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import Partition
 from refimpl.broker.producer_ids import ProducerIds
@@ -19,7 +19,7 @@ from refimpl.coordinator.runtime import State
 from refimpl.errors import Refusal
 from refimpl.messages import transaction_coordination as m
 from refimpl.messages.broker import Request, Response, TopicPartition
-from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_for
+from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from refimpl.transactions.config import TransactionConfig
 from refimpl.transactions.operators import Filter, unknown_states
 from refimpl.transactions.shard import TransactionCoordinator, TransactionShard, coordinator_of
@@ -46,11 +46,15 @@ class TransactionCoordinators:
     def __attrs_post_init__(self) -> None:
         """Begin without transactional ids."""
         self.coordinators = Coordinators(
-            *(self.context, TRANSACTIONS_TOPIC, "TransactionCoordinator"),
-            *(self._new, self.appended, self.arm),
+            self.context,
+            TRANSACTIONS_TOPIC,
+            "TransactionCoordinator",
+            self._new,
+            self.appended,
+            self.arm,
         )
         self.markers = Markers(
-            *(self.context, self.metadata, self.coordinators, self.config.request_timeout_ms)
+            self.context, self.metadata, self.coordinators, self.config.request_timeout_ms
         )
 
     def _new(self, number: int, log: PartitionLog) -> TransactionCoordinator:
@@ -65,11 +69,7 @@ class TransactionCoordinators:
 
     def offsets_of(self, group_id: str) -> TopicPartition:
         """The partition of a group's offsets."""
-        return TopicPartition(OFFSETS_TOPIC, self._partition_of(OFFSETS_TOPIC, group_id))
-
-    def _partition_of(self, topic: str, key: str) -> int:
-        known = self.metadata.topics.get(topic)
-        return -1 if known is None else partition_for(key, len(known.partitions) or 1)
+        return TopicPartition(OFFSETS_TOPIC, partition_of(self.metadata, OFFSETS_TOPIC, group_id))
 
     # Requests
 
@@ -86,7 +86,7 @@ class TransactionCoordinators:
             self._handle(now, request)
 
     def _handle(self, now: int, request: Request) -> None:
-        number = self._partition_of(TRANSACTIONS_TOPIC, request.body.transactional_id)
+        number = partition_of(self.metadata, TRANSACTIONS_TOPIC, request.body.transactional_id)
         if number in self.coordinators.by_partition:
             self.coordinators.handle(now, number, request)
         else:

@@ -69,8 +69,9 @@ class Markers:
         """Send every marker that is not under way; True if there are markers that are owed."""
         self.is_new = False
         by_broker: dict[int, list[Marked]] = {}
-        for number, transactional_id in list(self.owing):
-            self._plan(now, number, transactional_id, by_broker)
+        under_way = self._under_way()
+        for key in list(self.owing):
+            self._plan(now, *key, under_way.get(key, set()), by_broker)
         for broker, marked in by_broker.items():
             markers = tuple(
                 one.shard.marker(one.transactional_id, one.partitions) for one in marked
@@ -80,7 +81,12 @@ class Markers:
         return bool(self.owing)
 
     def _plan(
-        self, now: int, number: int, transactional_id: str, by_broker: dict[int, list[Marked]]
+        self,
+        now: int,
+        number: int,
+        transactional_id: str,
+        under_way: set[TopicPartition],
+        by_broker: dict[int, list[Marked]],
     ) -> None:
         coordinator = self.coordinators.by_partition.get(number)
         shard = None if coordinator is None else coordinator.shard
@@ -88,7 +94,7 @@ class Markers:
             del self.owing[number, transactional_id]
             return
         at = shard.store.ids.current[transactional_id].at
-        waiting = shard.store.owed[transactional_id] - self._under_way(shard, transactional_id)
+        waiting = shard.store.owed[transactional_id] - under_way
         for name in [one for one in waiting if self._is_deleted(one)]:
             shard.written(transactional_id, at, name)
             waiting.discard(name)
@@ -97,14 +103,21 @@ class Markers:
             by_broker.setdefault(broker, []).append(marked)
         self._complete(now, number, transactional_id, shard)
 
-    def _under_way(self, shard: TransactionShard, transactional_id: str) -> set[TopicPartition]:
-        return {
-            name
-            for sent in self._sent.values()
-            for one in sent.marked
-            if one.shard is shard and one.transactional_id == transactional_id
-            for name in one.partitions
-        }
+    def _under_way(self) -> Mapping[tuple[int, str], set[TopicPartition]]:
+        """The partitions of each transaction that have a marker without an answer."""
+        found: dict[tuple[int, str], set[TopicPartition]] = {}
+        for sent in self._sent.values():
+            for one in sent.marked:
+                if self._is_here(one):
+                    found.setdefault((one.number, one.transactional_id), set()).update(
+                        one.partitions
+                    )
+        return found
+
+    def _is_here(self, marked: Marked) -> bool:
+        """True if the coordinator that sent a marker was not closed since."""
+        coordinator = self.coordinators.by_partition.get(marked.number)
+        return coordinator is not None and coordinator.shard is marked.shard
 
     def _is_deleted(self, name: TopicPartition) -> bool:
         """True if the cluster has no such partition; not if this broker's metadata is behind."""
@@ -144,8 +157,7 @@ class Markers:
             return
         body: WriteTxnMarkersResponse = response.body
         for one in sent.marked:
-            coordinator = self.coordinators.by_partition.get(one.number)
-            if coordinator is None or coordinator.shard is not one.shard:
+            if not self._is_here(one):
                 continue
             errors = body.errors.get(one.at.id, {})
             for name in one.partitions:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from attrs import define, field
 
 from refimpl.broker.context import Context
+from refimpl.broker.coordinators import leader_of
 from refimpl.broker.errors import NotLeader
 from refimpl.errors import Refusal
 from refimpl.machines.replica_log import Guard
@@ -19,7 +20,7 @@ from refimpl.messages.transaction_coordination import (
     AddPartitionsToTxnResponse,
 )
 from refimpl.messages.transactions import ADD_PARTITION, DEFAULT_ERROR
-from refimpl.records.coordinators import TRANSACTIONS_TOPIC, partition_for
+from refimpl.records.coordinators import TRANSACTIONS_TOPIC
 from refimpl.storage.replica.transactional import Writer
 
 GIVE_UP_MS = 30_000
@@ -34,7 +35,9 @@ Then: TypeAlias = Callable[[int, Guards, Errors], None]
 
 @define(eq=False)
 class Verifying:
-    """A verification without an answer; `target` is the coordinator's broker."""
+    """A verification without an answer; `target` is the coordinator's broker, None before one is
+    asked.
+    """
 
     request: AddPartitionsToTxnRequest
     support: int
@@ -42,7 +45,7 @@ class Verifying:
     errors: Errors
     began_ms: int
     then: Then
-    target: int = -1
+    target: int | None = None
     completed: bool = False
 
 
@@ -83,7 +86,10 @@ class Verifications:
             then(now, guards, errors)
             return
         body = AddPartitionsToTxnRequest(
-            *(transactional_id, producer.producer_id, producer.producer_epoch, tuple(guards)),
+            transactional_id,
+            producer.producer_id,
+            producer.producer_epoch,
+            tuple(guards),
             verify_only=support < ADD_PARTITION,
             transaction_version=2 if support >= ADD_PARTITION else 1,
         )
@@ -103,20 +109,12 @@ class Verifications:
     def _ask(self, now: int, verifying: Verifying) -> None:
         if verifying.completed:
             return
-        verifying.target = self._coordinator(verifying.request.transactional_id)
-        if verifying.target < 0:
+        request = verifying.request
+        verifying.target = leader_of(self.metadata, TRANSACTIONS_TOPIC, request.transactional_id)
+        if verifying.target is None:
             self._fail(now, verifying, "COORDINATOR_NOT_AVAILABLE")
         else:
-            number = self.context.request(verifying.target, verifying.request)
-            self.asked[number] = verifying
-
-    def _coordinator(self, transactional_id: str) -> int:
-        """The broker that coordinates a transactional id, -1 if none does."""
-        topic = self.metadata.topics.get(TRANSACTIONS_TOPIC)
-        if topic is None:
-            return -1
-        led = topic.partitions.get(partition_for(transactional_id, len(topic.partitions) or 1))
-        return -1 if led is None or led.decision.leader is None else led.decision.leader
+            self.asked[self.context.request(verifying.target, request)] = verifying
 
     # Answers
 
