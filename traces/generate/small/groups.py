@@ -77,7 +77,7 @@ def unprocessed(fixture: Fixture, lines: Lines) -> None:
 def given_again(fixture: Fixture, lines: Lines) -> None:
     poll = next(line for line in lines["c0#0"] if line["op"] == "poll")
     record = poll["records"][0]
-    member = {"group": GROUP, "generation": 99}
+    member = {"group": GROUP, "generation": 99, "member": "c0#0"}
     name = f"{TOPIC}:{record['partition']}"
     late = {"invoked_ns": fixture.now + 10, "returned_ns": fixture.now + 11, "outcome": "ok"}
     insert(lines, "c0#0", late | member | {"op": "assigned", "partitions": [name]})
