@@ -83,7 +83,7 @@ def _losses(p: Partition, promised: Ints, lost: Ints, kind: str) -> Found:
 def phantoms(p: Partition) -> list[Found]:
     """A record came out of the log that no client ever tried to put in.
 
-    Where not everybody who sends to the topic was recorded, one of the others may have.
+    A sender that was not recorded may have put it there, if the topic has such senders.
     """
     unsent = p.reads[~p.among(p.reads, p.sends)]
     one = unsent[np.unique(p.id[unsent], return_index=True)[1]]

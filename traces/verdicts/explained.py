@@ -53,7 +53,7 @@ def facts(check: Check) -> Iterator[tuple[str, str]]:
 def reported(check: Check) -> Iterator[tuple[str, Sequence[str]]]:
     """Advice for whoever has a finding."""
     yield "usual causes", advice()[check.id].causes
-    yield "what to look at next", advice()[check.id].look
+    yield "look at next", advice()[check.id].look
 
 
 def nearest(name: str) -> list[str]:

@@ -46,7 +46,7 @@ class BrokerProcess:
     folder: Path
     port: int = field(factory=free_port)
     process: Any = None
-    #: What is run; another one may observe the broker
+    #: The module that runs; another one may observe the broker
     program: tuple[str, ...] = ("refimpl", "broker")
 
     def start(self, *more: str) -> None:
