@@ -57,7 +57,7 @@ class Log:
 
     @property
     def end(self) -> int:
-        return sum(len(batch) or 1 for batch in self.batches)
+        return sum(len(self._entries(number)) for number in range(len(self.batches)))
 
     def append(
         self,
