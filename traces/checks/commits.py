@@ -197,8 +197,8 @@ def _ahead(
     formula="first read after assignment ⇒ no visible record from the committed offset up to it, "
     "and not below that offset unless the member was told so",
     needs="fetched.partitions proof COPIES",
-    closed="SEEN COMMITS OPEN_COMMITS MEMBERS MOVES ANSWERS commit.inv read.ret consumers.whole "
-    "one_clock",
+    closed="SEEN COMMITS OPEN_COMMITS MEMBERS MOVES ANSWERS commit.inv commit.ret read.ret "
+    "consumers.whole one_clock",
     unless=f"{TRUNCATED}, or, of one that began below, {MAY_FORGET}; undecided where {MADE_AGAIN}, "
     "if consumers.auto_offset_reset is not earliest or it began below",
     kinds="group-delivery-gap resumed-below-commit",
