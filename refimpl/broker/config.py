@@ -54,6 +54,8 @@ class BrokerConfig:
     # : The number of fetch sessions that are kept
     fetch_session_slots: int = _broker("max.incremental.fetch.session.cache.slots")
 
+    #: The wait for a coordinator's word on a transaction, and for a marker to be committed
+    request_timeout_ms: int = _broker("request.timeout.ms")
     # : The wait before a leader adds its partition again to a transaction whose producer has one
     # : that ends, and the time after which it does so no more
     add_partitions_to_txn_retry_backoff_ms: int = _broker("add.partitions.to.txn.retry.backoff.ms")

@@ -26,9 +26,6 @@ from refimpl.records.coordinators import OFFSETS_TOPIC
 from refimpl.storage.format.control import EndTxnMarker
 from refimpl.storage.replica.transactional import Writer
 
-GIVE_UP_MS = 30_000
-"""The wait for the high watermark: Kafka's default of request.timeout.ms."""
-
 
 class OffsetTransactions(Protocol):
     """The group coordinators, as they learn of the end of a transaction."""
@@ -103,7 +100,7 @@ class Markers:
         for marker in body.markers:
             for name in marker.partitions:
                 marked = Marked(self, delayed, marker.producer_id, name)
-                self.wait(now + GIVE_UP_MS, _expire, marked)
+                self.wait(now + self.context.config.request_timeout_ms, _expire, marked)
                 if min(marker.producer_id, marker.producer_epoch) < 0:
                     marked.done("INVALID_REQUEST")  # no producer has these
                 elif name.topic == OFFSETS_TOPIC:

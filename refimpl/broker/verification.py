@@ -23,9 +23,6 @@ from refimpl.messages.transactions import ADD_PARTITION, DEFAULT_ERROR
 from refimpl.records.coordinators import TRANSACTIONS_TOPIC
 from refimpl.storage.replica.transactional import Writer
 
-GIVE_UP_MS = 30_000
-"""The wait for the coordinator: Kafka's default of request.timeout.ms."""
-
 Guards: TypeAlias = Mapping[TopicPartition, Guard]
 Errors: TypeAlias = Mapping[TopicPartition, str]
 
@@ -94,7 +91,7 @@ class Verifications:
             transaction_version=2 if support >= ADD_PARTITION else 1,
         )
         verifying = Verifying(body, support, guards, errors, now, then)
-        self.wait(now + GIVE_UP_MS, self._expire, verifying)
+        self.wait(now + self.context.config.request_timeout_ms, self._expire, verifying)
         self._ask(now, verifying)
 
     def _guard(
@@ -147,7 +144,8 @@ class Verifications:
                 self._fail(one.began_ms, one, "NETWORK_EXCEPTION")
 
     def _expire(self, verifying: Verifying) -> None:
-        self._fail(verifying.began_ms + GIVE_UP_MS, verifying, "NETWORK_EXCEPTION")
+        now = verifying.began_ms + self.context.config.request_timeout_ms
+        self._fail(now, verifying, "NETWORK_EXCEPTION")
 
     def _fail(self, now: int, verifying: Verifying, error: str) -> None:
         if not verifying.completed:

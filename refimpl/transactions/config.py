@@ -29,8 +29,8 @@ class TransactionConfig:
     )
     # : Bytes that one step of loading reads
     transaction_state_log_load_buffer_size: int = _broker("transaction.state.log.load.buffer.size")
-    # : The time for which an answer waits for its record to be committed
-    request_timeout_ms: int = 30_000
+    #: The time for which an answer waits for its record to be committed
+    request_timeout_ms: int = _broker("request.timeout.ms")
     #: The finalized feature: 0, 1 with flexible records, 2 with KIP-890
     transaction_version: int = _broker("transaction.version")
 
