@@ -13,15 +13,9 @@ from properties.conformance.binding import Binding, Bound, Environment, NoSuchCh
 from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
 from refimpl.errors import Refusal
-from refimpl.machines.producer_state import (
-    NONE,
-    Batch,
-    Marker,
-    Producer,
-    ProducerState,
-    SeenBatch,
-    Verification,
-)
+from refimpl.machines.producer import NONE, Batch, Marker, Producer, SeenBatch, Verification
+from refimpl.machines.producer_state import ProducerState
+from refimpl.machines.replica_log import Guard
 
 DAY_MS = 86_400_000
 CONNECTIONS = "new", "old"
@@ -88,7 +82,7 @@ class Asking:
     """The write at the head of a connection, and its guard."""
 
     phase: str = "none"
-    guard: int = NONE
+    guard: Guard | None = None
 
 
 @define
@@ -152,7 +146,7 @@ class ProducerStates(Binding):
         )
         self.log: list[Entry] = []
         self.high_watermark = self.now = 0
-        self.state = ProducerState(self.window)
+        self.state = ProducerState(window=self.window)
         self.asking = {(i, c): Asking() for i in self.ids for c in CONNECTIONS}
         phase = "ready" if self.version else "in"
         self.client = {i: Client(phase) for i in self.ids}
@@ -217,7 +211,7 @@ class ProducerStates(Binding):
         self._must(not old.drained if there is None else there)
         return self._batch(i, c)
 
-    def _verified_or_free(self, i: int, c: str, batch: Batch) -> int:
+    def _verified_or_free(self, i: int, c: str, batch: Batch) -> Guard | None:
         asking = self.asking[i, c]
         self._must(not self.state.must_verify(batch) or asking.phase == "verified")
         return asking.guard
@@ -240,7 +234,8 @@ class ProducerStates(Binding):
         batch = self._waiting(i, c)
         guard = self._verified_or_free(i, c, batch)
         self._must(self.state.duplicate_of(batch) is None)
-        self.state.append(batch, len(self.log), self.now, guard)
+        self.state.check(batch, guard)
+        self.state.take(batch, len(self.log), self.now)
         transaction = (self.client[i] if c == "new" else self.old[i]).transaction
         entry = Entry("data", i, batch.epoch, batch.first_sequence + 1, transaction, 0)
         self._appended(entry)
@@ -265,7 +260,7 @@ class ProducerStates(Binding):
         batch = self._waiting(i, c)
         self._must(self.state.must_verify(batch) and self.asking[i, c].phase == "none")
         self._must(self.state.duplicate_of(batch) is None)
-        self.asking[i, c] = Asking("asked", self.state.start_verification(batch))
+        self.asking[i, c] = Asking("asked", self.state.start_verification(batch, self.now))
 
     def verified(self, i: int, c: str) -> None:
         coordinator = self.coordinator[i]
@@ -305,7 +300,9 @@ class ProducerStates(Binding):
         return Marker(entry.producer, entry.epoch, entry.coordinator, self.version)
 
     def _end(self, entry: Entry) -> None:
-        self.state.end(self._marker_of(entry), len(self.log), self.now)
+        marker = self._marker_of(entry)
+        self.state.check(marker)
+        self.state.take(marker, len(self.log), self.now)
         self._appended(entry)
 
     def write_marker(self, i: int) -> None:
@@ -436,7 +433,7 @@ class ProducerStates(Binding):
     def day_passes(self, i: int) -> None:
         producer, client = self.state.producers.get(i), self.client[i]
         self._must(self.count.days < self.bounds.days, Bound)
-        self._must(producer is not None and self.now - producer.heard_ms < DAY_MS)
+        self._must(producer is not None and not self._idle(producer))
         self._must(client.heard == client.sent or client.phase != "in", Environment)
         quiet = not self.coordinator[i].ending and not self.sent
         self._must(self.old[i].drained and quiet, Environment)
@@ -458,8 +455,12 @@ class ProducerStates(Binding):
             coordinator=max(0, one.coordinator_epoch),
             seen=tuple([batch.first_sequence + 1 for batch in one.seen]),
             first=one.first_offset + 1,
-            idle=self.now - one.heard_ms >= DAY_MS,
+            idle=self._idle(one),
         )
+
+    def _idle(self, producer: Producer) -> bool:
+        assert producer.heard_ms is not None
+        return self.now - producer.heard_ms >= DAY_MS
 
     def _guard(self, i: int) -> Value:
         one = self.state.verifications.get(i)
@@ -479,23 +480,23 @@ class ProducerStates(Binding):
         self.now = DAY_MS
         self.log = [Entry(**dict(one.items())) for one in state["log"]]
         self.high_watermark = state["highWatermark"]
-        self.state = ProducerState(self.window)
-        for i, known in zip(self.ids, state["producers"], strict=True):
-            if known["known"]:
-                self.state.producers[i] = self._loaded(known)
+        known = zip(self.ids, state["producers"], strict=True)
+        producers = {i: self._loaded(one) for i, one in known if one["known"]}
+        self.state = ProducerState(producers, self.window)
         for one in state["unreplicated"]:
             self.state.unreplicated[one["first"] - 1] = one["last"] - 1
         for i in self.ids:
             guard, asking = state["guard"][i - 1], state["asking"][i - 1]
+            made = Guard()
             if guard["epoch"]:
-                self.state.verifications[i] = Verification(i, guard["epoch"], guard["lowest"] - 1)
+                waits = guard["epoch"], guard["lowest"] - 1, self.version
+                self.state.verifications[i] = Verification(made, *waits, self.now)
             for c in CONNECTIONS:
-                number = i if asking[c]["guarded"] else NONE
-                self.asking[i, c] = Asking(asking[c]["phase"], number)
+                held = made if asking[c]["guarded"] else None
+                self.asking[i, c] = Asking(asking[c]["phase"], held)
             self.client[i] = Client(**dict(state["client"][i - 1].items()))
             self.old[i] = Left(**dict(state["old"][i - 1].items()))
             self.coordinator[i] = Coordinator(**dict(state["coordinator"][i - 1].items()))
-        self.state.guards = len(self.ids)
         self.coordinator_epoch, self.begun = state["coordinatorEpoch"], state["begun"]
         self.sent = frozenset([Entry(**dict(one.items())) for one in state["sent"]])
         self.decision = list(state["decision"])

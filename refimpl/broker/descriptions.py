@@ -7,6 +7,7 @@ from attrs import define
 from refimpl.broker.context import Context
 from refimpl.broker.fetch import must_stand_in
 from refimpl.errors import Refusal
+from refimpl.machines.producer import Producer
 from refimpl.messages.broker import (
     ActiveProducer,
     DescribedLog,
@@ -18,7 +19,6 @@ from refimpl.messages.broker import (
     Request,
     TopicPartition,
 )
-from refimpl.storage.log.producer_state import Producer
 
 
 @define(eq=False)
@@ -59,8 +59,8 @@ class Descriptions:
 def _active(producers: Mapping[int, Producer]) -> tuple[ActiveProducer, ...]:
     return tuple(
         ActiveProducer(
-            *(producer_id, one.epoch, one.last_sequence, one.last_timestamp),
-            *(one.coordinator_epoch, -1 if one.txn_first_offset is None else one.txn_first_offset),
+            *(producer_id, one.epoch, one.last_sequence, one.timestamp_ms),
+            *(one.coordinator_epoch, one.first_offset),
         )
         for producer_id, one in producers.items()
     )

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from refimpl.machines.producer_state import ProducerState
 from refimpl.machines.replica_log import Batch, Records, ReplicaLog
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord
@@ -10,7 +11,6 @@ from refimpl.records.transactional import InTransaction, TransactionEnd
 from refimpl.storage.config import LogConfig
 from refimpl.storage.format.control import EndTxnMarker
 from refimpl.storage.format.txn_index import AbortedTxn
-from refimpl.storage.log.producer_state import ProducerState
 from refimpl.storage.replica.transactional import TransactionalBatch, Writer
 
 

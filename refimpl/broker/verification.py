@@ -12,6 +12,7 @@ from refimpl.broker.context import Context
 from refimpl.broker.coordinators import leader_of
 from refimpl.broker.errors import NotLeader
 from refimpl.errors import Refusal
+from refimpl.machines.producer import Batch
 from refimpl.machines.replica_log import Guard
 from refimpl.messages.broker import Response, TopicPartition
 from refimpl.messages.cluster import ClusterMetadata
@@ -100,8 +101,9 @@ class Verifications:
         partition = self.context.partition(name)
         if not partition.replica.leads:
             raise NotLeader(self.context.id, name)
-        producers, next_epochs = partition.log.producers, support >= ADD_PARTITION
-        return producers.guard_of(*producer, sequence, now, next_epochs=next_epochs)
+        version = 2 if support >= ADD_PARTITION else 1
+        batch = Batch(*producer, sequence, sequence, transactional=True, version=version)
+        return partition.log.producers.start_verification(batch, now)
 
     def _ask(self, now: int, verifying: Verifying) -> None:
         if verifying.completed:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from attrs import define
 
+from refimpl.machines.producer import Producer
 from refimpl.storage.cleaner.cleaned_transactions import CleanedTransactions
 from refimpl.storage.cleaner.offset_map import OffsetMap
 from refimpl.storage.disk.interface import Buffer
@@ -23,7 +24,6 @@ from refimpl.storage.format.batch import (
     encode_batch,
 )
 from refimpl.storage.format.legacy import records_at
-from refimpl.storage.log.producer_state import Producer
 
 
 @define
@@ -80,8 +80,8 @@ class BatchFilter:
         producer = self.producers.get(header.producer_id)
         if producer is None:
             return False
-        if producer.batches:
-            return header.last_offset == producer.batches[-1].last_offset
+        if producer.seen:
+            return header.last_offset == producer.seen[-1].last_offset
         return header.is_control and header.producer_epoch == producer.epoch
 
 

@@ -50,6 +50,11 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
+def last_sequence(first: int, count: int) -> int:
+    """The last sequence of a batch with so many records, -1 for a batch without sequences."""
+    return NO_SEQUENCE if first == NO_SEQUENCE else (first + count - 1) % _SEQUENCES
+
+
 class BatchHeader(NamedTuple):
     """The header of a batch of any format; fields that v0 and v1 lack are -1.
 
@@ -88,9 +93,7 @@ class BatchHeader(NamedTuple):
     @property
     def last_sequence(self) -> int:
         """The last record's sequence, which wraps around at 2^31 (KIP-98)."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) % _SEQUENCES
+        return last_sequence(self.base_sequence, self.last_offset_delta + 1)
 
     @property
     def codec(self) -> Codec:

@@ -156,7 +156,7 @@ class LogDir:
     def expire_producers(self, now_ms: int) -> None:
         """Remove producers that have been silent for too long."""
         for log in self.logs.values():
-            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+            log.producers.expire_all(now_ms, log.config.producer_id_expiration_ms)
 
     def apply_retention(self, now_ms: int) -> None:
         """Delete records that exceed retention, and files whose delete delay is over."""

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from attrs import define, field
 
 from refimpl.errors import AboveHighWatermark, OutsideLog, RecordListTooLarge
+from refimpl.machines.producer import Batch, Entry
+from refimpl.machines.producer_state import ProducerState
 from refimpl.machines.replica_log import Guard, Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer, Disk
@@ -22,13 +24,12 @@ from refimpl.storage.format.batch import (
     placed,
     stamped,
 )
-from refimpl.storage.format.control import read_marker
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.epoch_cache import EpochCache
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.lookup import aborted_transactions, offset_for_timestamp
 from refimpl.storage.log.producer_snapshot import write_snapshot
-from refimpl.storage.log.producer_state import ProducerState, Staged
+from refimpl.storage.log.producers import entry_of, take
 from refimpl.storage.log.replay import replayed
 from refimpl.storage.log.retention import expired
 from refimpl.storage.log.segment import SNAPSHOT, file_name
@@ -78,10 +79,8 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """The offset below which every transaction is decided (read_committed)."""
-        unstable = self.producers.first_unstable_offset()
-        if unstable is None:
-            return self.high_watermark
-        return min(max(unstable, self.log_start_offset), self.high_watermark)
+        stable = self.producers.last_stable(self.high_watermark)
+        return min(max(stable, self.log_start_offset), self.high_watermark)
 
     # Append
 
@@ -109,14 +108,10 @@ class PartitionLog:
             data, found = with_codec(data, found, config.compression_type, config)
         append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         view, offset = memoryview(data), self.end_offset
-        staged: Staged | None = None
+        entries: list[tuple[int, Entry]] = []
         batches: list[BatchHeader] = []
         parts: list[Buffer] = []
         for position, header in found:
-            if header.producer_id != NO_PRODUCER:
-                seen = self.producers.duplicate_of(header) if origin is Origin.CLIENT else None
-                if seen is not None:
-                    return Appended(seen.first_offset, seen.last_offset, seen.timestamp, True)
             if append_time:
                 head = stamped(data, position, header, offset, leader_epoch, now_ms)
             else:
@@ -125,13 +120,18 @@ class PartitionLog:
             if append_time:
                 header = header._replace(max_timestamp=now_ms)
             if header.producer_id != NO_PRODUCER:
-                staged = staged or Staged()
                 batch = view[position : position + header.size]
-                self._stage(staged, header, batch, origin, transaction_version, guard)
+                entry = entry_of(header, batch, transaction_version)
+                if entry is not None:
+                    repeated = self._repeats(entry, origin)
+                    if repeated is not None:
+                        return repeated
+                    self.producers.check(entry, guard)
+                    entries.append((offset, entry))
             parts += (head, view[position + len(head) : position + header.size])
             batches.append(header)
             offset = header.next_offset
-        first = self._write(batches, parts, staged, len(data), now_ms)
+        first = self._write(batches, parts, entries, len(data), now_ms)
         return Appended(first, offset - 1, now_ms if append_time else -1)
 
     def append_as_follower(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended | None:
@@ -143,17 +143,17 @@ class PartitionLog:
         found = from_leader(data, self.end_offset, leader_epoch, empty=start == self.end_offset)
         if not found:
             return None
-        view, staged = memoryview(data), Staged()
+        view, entries = memoryview(data), list[tuple[int, Entry]]()
         for position, header in found:
             if header.producer_id != NO_PRODUCER:
-                self._stage(
-                    staged, header, view[position : position + header.size], Origin.REPLICATION
-                )
+                entry = entry_of(header, view[position : position + header.size])
+                if entry is not None:
+                    entries.append((header.base_offset, entry))
         end = found[-1][0] + found[-1][1].size
         base_offset = found[0][1].base_offset
         if base_offset < start:
             self._begin_before_start(base_offset, now_ms)
-        first = self._write([header for _, header in found], [view[:end]], staged, end, now_ms)
+        first = self._write([header for _, header in found], [view[:end]], entries, end, now_ms)
         if base_offset < start:
             self.epochs.truncate_start(start)
         return Appended(first, self.end_offset - 1)
@@ -229,7 +229,7 @@ class PartitionLog:
         self.local.restart(offset, now_ms)
         self.log_start_offset = offset
         self.epochs.clear()
-        self._ends_at(ProducerState(end_offset=offset))
+        self._ends_at(ProducerState())
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete the oldest segments that exceed retention, or are before the log start.
@@ -257,7 +257,7 @@ class PartitionLog:
         if self.local.active.base_offset == base:
             return
         self.local.roll(base, now_ms)
-        self.local.end_offset = self.producers.end_offset = base
+        self.local.end_offset = base
         start = self.local.segments[0].base_offset
         if start > self.log_start_offset:  # an empty segment was dropped
             self.log_start_offset = start
@@ -272,7 +272,6 @@ class PartitionLog:
         """
         self.drop_snapshots(self.snapshots)
         self.local.restart(base_offset, now_ms)
-        self.producers.end_offset = base_offset
 
     def take_snapshot(self) -> None:
         """Write producer state for the log's end, unless it exists."""
@@ -305,11 +304,19 @@ class PartitionLog:
         self.high_watermark = min(max(self.high_watermark, self.log_start_offset), self.end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
 
+    def _repeats(self, entry: Entry, origin: Origin) -> Appended | None:
+        if origin is not Origin.CLIENT or not isinstance(entry, Batch):
+            return None
+        seen = self.producers.duplicate_of(entry)
+        if seen is None:
+            return None
+        return Appended(seen.first_offset, seen.last_offset, seen.timestamp_ms, True)
+
     def _write(
         self,
         batches: list[BatchHeader],
         parts: list[Buffer],
-        staged: Staged | None,
+        entries: list[tuple[int, Entry]],
         size: int,
         now_ms: int,
     ) -> int:
@@ -326,25 +333,10 @@ class PartitionLog:
             elif header.leader_epoch != epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
         local.append(batches, parts)
-        end = local.end_offset
-        if staged is not None and staged.producers:
-            for aborted in self.producers.commit(staged, end, now_ms):
+        for offset, entry in entries:
+            aborted = take(self.producers, entry, offset, now_ms)
+            if aborted is not None:
                 local.active.txn_index.append(aborted)
-        self.producers.end_offset = end
-        if end - local.recovery_point >= local.config.flush_messages:
+        if local.end_offset - local.recovery_point >= local.config.flush_messages:
             self.flush()
         return first.base_offset
-
-    def _stage(
-        self,
-        staged: Staged,
-        header: BatchHeader,
-        batch: memoryview,
-        origin: Origin,
-        transaction_version: int = 0,
-        guard: Guard | None = None,
-    ) -> None:
-        marker = read_marker(batch) if header.is_control else None
-        self.producers.stage(
-            staged, header, header.base_offset, marker, origin, transaction_version, guard
-        )

@@ -4,14 +4,14 @@ One is written at each roll and at a clean shutdown, so that a start replays one
 whole log.
 """
 
-from collections import deque
 from struct import Struct
 
 from crc32c import crc32c
 
 from refimpl.errors import CorruptFile, UnsupportedFormat
+from refimpl.machines.producer import NONE, Producer, SeenBatch
+from refimpl.machines.producer_state import ProducerState
 from refimpl.storage.disk.interface import Disk, read_file, replace_file
-from refimpl.storage.log.producer_state import Producer, ProducerState, SeenBatch
 
 _VERSION = 1
 _HEADER = Struct(">hI")
@@ -28,8 +28,8 @@ def write_snapshot(disk: Disk, path: str, state: ProducerState) -> None:
     replace_file(disk, path, _HEADER.pack(_VERSION, crc32c(body)) + body)
 
 
-def read_snapshot(disk: Disk, path: str, offset: int) -> ProducerState:
-    """The producer state when the log ended at this offset."""
+def read_snapshot(disk: Disk, path: str, now_ms: int | None = None) -> ProducerState:
+    """The producer state of a snapshot; the time until each producer expires begins now."""
     data = read_file(disk, path)
     start = _HEADER.size + _COUNT.size
     if len(data) < start:
@@ -42,31 +42,32 @@ def read_snapshot(disk: Disk, path: str, offset: int) -> ProducerState:
     (count,) = _COUNT.unpack_from(data, _HEADER.size)
     if len(data) - start != count * _ENTRY.size:
         raise CorruptFile(path, start, f"not the {count} producers that are promised")
-    producers = dict(_unpack(data, start + number * _ENTRY.size) for number in range(count))
-    return ProducerState(producers, offset)
+    return ProducerState(
+        dict(_unpack(data, start + number * _ENTRY.size, now_ms) for number in range(count))
+    )
 
 
 def _pack(producer_id: int, producer: Producer) -> bytes:
-    last = producer.batches[-1] if producer.batches else None
+    last = producer.seen[-1] if producer.seen else None
     return _ENTRY.pack(
         producer_id,
         producer.epoch,
         producer.last_sequence,
         last.last_offset if last else -1,
         last.last_offset - last.first_offset if last else 0,
-        producer.last_timestamp,
+        producer.timestamp_ms,
         producer.coordinator_epoch,
-        -1 if producer.txn_first_offset is None else producer.txn_first_offset,
+        producer.first_offset,
     )
 
 
-def _unpack(data: bytes, position: int) -> tuple[int, Producer]:
-    producer_id, epoch, sequence, offset, delta, timestamp, coordinator, txn = _ENTRY.unpack_from(
+def _unpack(data: bytes, position: int, now_ms: int | None) -> tuple[int, Producer]:
+    producer_id, epoch, sequence, offset, delta, timestamp, coordinator, first = _ENTRY.unpack_from(
         data, position
     )
-    batches: deque[SeenBatch] = Producer().batches
+    producer = Producer(epoch, coordinator, max(first, NONE), now_ms, timestamp)
     if offset >= 0:
         first_sequence = (sequence - delta) % (1 << 31) if sequence >= 0 else sequence
-        batches.append(SeenBatch(first_sequence, sequence, offset - delta, offset, timestamp))
-    txn_first_offset = txn if txn >= 0 else None
-    return producer_id, Producer(epoch, coordinator, timestamp, txn_first_offset, batches)
+        seen = SeenBatch(first_sequence, sequence, offset - delta, offset, timestamp)
+        producer.seen.append(seen)
+    return producer_id, producer

@@ -12,6 +12,7 @@ from functools import partial
 from attrs import define
 
 from refimpl.errors import CorruptFile, RefusedBatch, UnsupportedFormat
+from refimpl.machines.producer_state import ProducerState
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Disk
 from refimpl.storage.format.batch import (
@@ -31,8 +32,7 @@ from refimpl.storage.log.epoch_cache import EpochCache
 from refimpl.storage.log.leftovers import finish_leftovers
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.producer_state import ProducerState
-from refimpl.storage.log.replay import aborted_in, nearest_snapshot, replay_segment, replayed, take
+from refimpl.storage.log.replay import Replay, aborted_in, nearest_snapshot, replayed
 from refimpl.storage.log.scan import whole_batches
 from refimpl.storage.log.segment import LOG, SNAPSHOT, Segment
 
@@ -123,11 +123,12 @@ class Recovery:
         local = self.log.local
         first = local.number_of(local.recovery_point)
         segments = local.segments
-        state = nearest_snapshot(
-            local, self.log.snapshots, segments[first].base_offset, self.log.log_start_offset
+        begins = segments[first].base_offset
+        replay = nearest_snapshot(
+            local, self.log.snapshots, begins, self.log.log_start_offset, self.now_ms
         )
-        for segment in segments[local.number_of(state.end_offset) : first]:
-            replay_segment(state, segment, segments[first].base_offset)
+        for segment in segments[local.number_of(replay.end_offset) : first]:
+            replay.segment(segment, begins)
         cut: int | None = None
         number = first
         for number in range(first, len(segments)):
@@ -137,18 +138,16 @@ class Recovery:
                 self._judge(segments[number], 0, f"{why} {self.end_offset}", begins)
                 number -= 1
                 break
-            cut = self._read(segments[number], state)
+            cut = self._read(segments[number], replay)
             if cut is not None:
                 break
-        state.expire(self.now_ms, self.log.config.producer_id_expiration_ms)
-        state.end_offset = self.end_offset
         local.recovered_to(self.end_offset)
         self._drop_after(number)
         if cut is not None:
             segments[number].cut(cut)
-        self.log.producers = state
+        self.log.producers = replay.state
 
-    def _read(self, segment: Segment, state: ProducerState) -> int | None:
+    def _read(self, segment: Segment, replay: Replay) -> int | None:
         """Read a whole segment; return the position to truncate at, None if it is whole."""
         segment.reset_indexes()
         segment.txn_index.reset()
@@ -168,7 +167,7 @@ class Recovery:
                     epochs.note(header.leader_epoch, header.base_offset)
                     newest_epoch = header.leader_epoch
                 if header.producer_id != NO_PRODUCER:
-                    for aborted in take(state, header, batch):
+                    for aborted in replay.batch(header, batch):
                         segment.txn_index.append(aborted)
                 position += header.size
                 self.end_offset = header.next_offset

@@ -2,44 +2,82 @@
 
 from collections.abc import Iterable
 
+from attrs import define
+
 from refimpl.errors import CorruptFile, StorageDamage
-from refimpl.machines.replica_log import Origin
+from refimpl.machines.producer_state import ProducerState
 from refimpl.storage.disk.interface import Buffer
 from refimpl.storage.format.batch import MAGIC, NO_PRODUCER, BatchHeader
-from refimpl.storage.format.control import read_marker
 from refimpl.storage.format.offset_index import LARGEST_RELATIVE_OFFSET
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.producer_snapshot import read_snapshot
-from refimpl.storage.log.producer_state import ProducerState, Staged
+from refimpl.storage.log.producers import entry_of, take
 from refimpl.storage.log.segment import SNAPSHOT, Segment, file_name
+
+
+@define
+class Replay:
+    """The producers of a log's first batches, which end at `end_offset`.
+
+    The time until each producer expires begins at `now_ms`; without it, with the next look.
+    """
+
+    state: ProducerState
+    end_offset: int
+    now_ms: int | None = None
+
+    def segment(self, segment: Segment, end: int) -> list[AbortedTxn]:
+        """Apply a segment's batches that follow, below `end`; return the transactions that they
+        abort.
+        """
+        aborted: list[AbortedTxn] = []
+        for position, header in segment.headers():
+            if header.base_offset >= end:
+                break
+            if header.last_offset >= self.end_offset:
+                batch = b""
+                if header.is_control and header.magic == MAGIC:
+                    batch = segment.disk.read(segment.path, position, header.size)
+                aborted += self.batch(header, batch)
+        return aborted
+
+    def batch(self, header: BatchHeader, batch: Buffer) -> list[AbortedTxn]:
+        """Apply one batch of the log; return the transaction that it aborts, for the index.
+
+        Only markers are opened, so the bytes of other batches may be missing.
+        """
+        self.end_offset = header.next_offset
+        entry = entry_of(header, batch) if header.producer_id != NO_PRODUCER else None
+        if entry is None:
+            return []
+        aborted = take(self.state, entry, header.base_offset, self.now_ms)
+        return [] if aborted is None else [aborted]
 
 
 def replayed(log: LocalLog, snapshots: Iterable[int], log_start: int, now_ms: int) -> ProducerState:
     """The producer state at the log's end; the time until each producer expires begins now."""
-    state = nearest_snapshot(log, snapshots, log.end_offset, log_start)
-    for segment in log.segments[log.number_of(state.end_offset) :]:
-        replay_segment(state, segment, log.end_offset)
-    state.expire(now_ms, log.config.producer_id_expiration_ms)
-    return state
+    replay = nearest_snapshot(log, snapshots, log.end_offset, log_start, now_ms)
+    for segment in log.segments[log.number_of(replay.end_offset) :]:
+        replay.segment(segment, log.end_offset)
+    return replay.state
 
 
 def nearest_snapshot(
-    log: LocalLog, snapshots: Iterable[int], end: int, log_start: int
-) -> ProducerState:
+    log: LocalLog, snapshots: Iterable[int], end: int, log_start: int, now_ms: int | None = None
+) -> Replay:
     """The newest readable snapshot up to this offset; without one an empty state at the log start.
 
     A damaged snapshot is skipped: the log has all of its content as well.
     """
     for offset in sorted(snapshots, reverse=True):
         if offset <= end:
+            path = f"{log.folder}/{file_name(offset, SNAPSHOT)}"
             try:
-                return read_snapshot(
-                    log.disk, f"{log.folder}/{file_name(offset, SNAPSHOT)}", offset
-                )
+                return Replay(read_snapshot(log.disk, path, now_ms), offset, now_ms)
             except StorageDamage:
                 continue
-    return ProducerState(end_offset=min(log_start, end))
+    return Replay(ProducerState(), min(log_start, end), now_ms)
 
 
 def aborted_in(
@@ -52,40 +90,13 @@ def aborted_in(
     if checked:
         segment.verify()
     base = segment.base_offset
-    state = nearest_snapshot(log, snapshots, base, log.segments[0].base_offset)
-    for before in log.segments[log.number_of(state.end_offset) : log.number_of(base)]:
-        replay_segment(state, before, base)
+    replay = nearest_snapshot(log, snapshots, base, log.segments[0].base_offset)
+    for before in log.segments[log.number_of(replay.end_offset) : log.number_of(base)]:
+        replay.segment(before, base)
     following = log.segments[log.number_of(base) + 1 :]
     end = following[0].base_offset if following else log.end_offset
-    aborted = replay_segment(state, segment, base + LARGEST_RELATIVE_OFFSET + 1)
-    if state.end_offset > end:
-        found = f"a batch that ends at offset {state.end_offset}, where the segment ends at {end}"
+    aborted = replay.segment(segment, base + LARGEST_RELATIVE_OFFSET + 1)
+    if replay.end_offset > end:
+        found = f"a batch that ends at offset {replay.end_offset}, where the segment ends at {end}"
         raise CorruptFile(segment.path, segment.size, found)
     return aborted
-
-
-def replay_segment(state: ProducerState, segment: Segment, end: int) -> list[AbortedTxn]:
-    """Apply a segment's batches from the state's end on; return the transactions that they
-    abort.
-    """
-    aborted: list[AbortedTxn] = []
-    for position, header in segment.headers():
-        if header.base_offset >= end:
-            break
-        if header.last_offset >= state.end_offset:
-            batch = b""
-            if header.is_control and header.magic == MAGIC:
-                batch = segment.disk.read(segment.path, position, header.size)
-            aborted += take(state, header, batch)
-    return aborted
-
-
-def take(state: ProducerState, header: BatchHeader, batch: Buffer) -> list[AbortedTxn]:
-    """Apply one batch of the log; return the transactions for the transaction index."""
-    if header.producer_id == NO_PRODUCER:
-        state.end_offset = header.next_offset
-        return []
-    staged = Staged()
-    marker = read_marker(batch) if header.is_control else None
-    state.stage(staged, header, header.base_offset, marker, Origin.REPLICATION)
-    return state.commit(staged, header.next_offset)

@@ -48,6 +48,8 @@ def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) 
     found = list(batches(data))
     if not found:
         raise InvalidRecord("no batch at all")
+    if len(found) > 1 and any(header.producer_id != NO_PRODUCER for _, header in found):
+        raise InvalidRecord(f"{len(found)} batches, where an idempotent producer sends one")
     stamped_by_producer = config.message_timestamp_type is TimestampType.CREATE_TIME
     for position, header in found:
         if header.magic != MAGIC:

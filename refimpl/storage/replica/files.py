@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from attrs import define
 
+from refimpl.machines.producer_state import ProducerState
 from refimpl.machines.replica_log import (
     UNDEFINED,
     UNDEFINED_EPOCH,
@@ -32,7 +33,6 @@ from refimpl.storage.format.control import EndTxnMarker, encode_marker, read_mar
 from refimpl.storage.format.record import Record as KeyedRecord
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.producer_state import ProducerState
 from refimpl.storage.replica.memory_records import MemoryRecords, Opened, as_bytes, whole
 from refimpl.storage.replica.transactional import TransactionalBatch, Writer
 
@@ -137,7 +137,7 @@ class PartitionReplicaLog:
         """The offset below which every transaction is decided, at this high watermark."""
         log = self.log
         log.high_watermark = high_watermark
-        if not (log.producers.ongoing or log.producers.unreplicated):
+        if not (log.producers.opened or log.producers.unreplicated):
             return high_watermark
         log.producers.advance_high_watermark(high_watermark)
         return log.last_stable_offset

@@ -1,6 +1,6 @@
 """A partition's log in memory that knows batches and producers, as Kafka's files do.
 
-The rules for producers are the storage's own `ProducerState`; each batch gets a made-up header.
+The rules for producers are those of the files: the machine `ProducerState`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,21 +9,16 @@ from typing import Any, NamedTuple, cast
 from attrs import define, field
 
 from refimpl.machines.log import Log
+from refimpl.machines.producer import Batch, Entry, Marker
+from refimpl.machines.producer_state import ProducerState
 from refimpl.machines.replica_log import Appended, Guard, Origin, Record
 from refimpl.records.coordinators import CoordinatorRecord
 from refimpl.records.transactional import InTransaction, TransactionEnd
 from refimpl.storage.config import LogConfig
-from refimpl.storage.format.batch import (
-    CONTROL,
-    MAGIC,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    TRANSACTIONAL,
-    BatchHeader,
-)
+from refimpl.storage.format.batch import NO_SEQUENCE, NO_TIMESTAMP, last_sequence
 from refimpl.storage.format.control import EndTxnMarker
 from refimpl.storage.format.txn_index import AbortedTxn
-from refimpl.storage.log.producer_state import ProducerState, Staged
+from refimpl.storage.log.producers import take
 from refimpl.storage.replica.transactional import TransactionalBatch, Writer
 
 
@@ -94,16 +89,18 @@ class MemoryLog(Log):
         sent = cast("RecordBatch", batch)
         first = self.end
         last = first + len(sent.values) - 1
-        if sent.producer_id >= 0:
-            header = _header(sent, first)
-            client = origin is Origin.CLIENT
-            seen = self.producers.duplicate_of(header) if client else None
-            if seen is not None:
-                return Appended(seen.first_offset, seen.last_offset, duplicate=True)
-            self._take(header, origin, sent.marker, transaction_version, guard)
+        entry = _entry(sent, transaction_version)
+        if entry is not None:
+            if isinstance(entry, Batch) and origin is Origin.CLIENT:
+                seen = self.producers.duplicate_of(entry)
+                if seen is not None:
+                    return Appended(seen.first_offset, seen.last_offset, duplicate=True)
+            self.producers.check(entry, guard)
         self._assign(epoch, first)
         self.records += [Record(epoch, BatchedValue(sent, at)) for at in range(len(sent.values))]
         self.end = last + 1
+        if entry is not None:
+            self._take(entry, first)
         return Appended(first, last)
 
     def extend(self, records: Iterable[Record]) -> None:
@@ -150,13 +147,10 @@ class MemoryLog(Log):
     def last_stable_offset(self, high_watermark: int) -> int:
         """The offset below which every transaction is decided, at this high watermark."""
         producers = self.producers
-        if not (producers.ongoing or producers.unreplicated):
+        if not (producers.opened or producers.unreplicated):
             return high_watermark
         producers.advance_high_watermark(high_watermark)
-        unstable = producers.first_unstable_offset()
-        if unstable is None:
-            return high_watermark
-        return min(max(unstable, self.start), high_watermark)
+        return min(max(producers.last_stable(high_watermark), self.start), high_watermark)
 
     def aborted_transactions(self, start: int, up_to: int) -> Sequence[AbortedTxn]:
         """The aborted transactions that a read_committed reader must leave out of this range."""
@@ -260,23 +254,15 @@ class MemoryLog(Log):
     def _replay_from(self, at: int) -> None:
         for offset, record in enumerate(self.records[at:], self.start + at):
             value = record.value
-            if isinstance(value, BatchedValue) and not value.place and value.batch.producer_id >= 0:
-                header = _header(value.batch, offset)
-                self._take(header, Origin.REPLICATION, value.batch.marker)
+            if isinstance(value, BatchedValue) and not value.place:
+                entry = _entry(value.batch)
+                if entry is not None:
+                    self._take(entry, offset)
 
-    def _take(
-        self,
-        header: BatchHeader,
-        origin: Origin,
-        marker: EndTxnMarker | None = None,
-        transaction_version: int = 0,
-        guard: Guard | None = None,
-    ) -> None:
-        staged = Staged()
-        self.producers.stage(
-            staged, header, header.base_offset, marker, origin, transaction_version, guard
-        )
-        self._aborted += self.producers.commit(staged, header.next_offset)
+    def _take(self, entry: Entry, offset: int) -> None:
+        aborted = take(self.producers, entry, offset)
+        if aborted is not None:
+            self._aborted.append(aborted)
         self._idempotent = True
 
 
@@ -285,11 +271,17 @@ def _place(record: Record) -> int:
     return value.place if isinstance(value, BatchedValue) else 0
 
 
-def _header(batch: RecordBatch, offset: int) -> BatchHeader:
-    values, producer_id, producer_epoch, base_sequence, timestamp, transactional, marker = batch
-    count = len(values)
-    attributes = transactional * TRANSACTIONAL | (marker is not None) * CONTROL
-    return BatchHeader(
-        *(offset, 0, -1, MAGIC, 0, attributes, count - 1, timestamp, timestamp),
-        *(producer_id, producer_epoch, base_sequence, count),
+def _entry(batch: RecordBatch, transaction_version: int = 0) -> Entry | None:
+    """A producer's batch or marker; None for a batch of nobody."""
+    values, producer_id, epoch, first, timestamp_ms, transactional, marker = batch
+    if producer_id < 0:
+        return None
+    if marker is not None:
+        end = marker.coordinator_epoch, transaction_version, marker.committed, timestamp_ms
+        return Marker(producer_id, epoch, *end)
+    last = last_sequence(first, len(values))
+    return Batch(
+        *(producer_id, epoch, first, last, transactional),
+        records=len(values),
+        timestamp_ms=timestamp_ms,
     )

@@ -25,7 +25,8 @@ from refimpl.messages.controller import (
 )
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Disk, MemoryDisk
-from refimpl.storage.format.batch import Record, batches, encode_batch
+from refimpl.storage.format.batch import Record, encode_batch
+from tests.refimpl.storage.verified import guard_for
 
 ORDERS = m.TopicPartition("orders", 0)
 TOPIC_ID = b"orders".ljust(16, b"-")
@@ -135,9 +136,7 @@ class Cluster:
 
     def begin(self, batch: bytes) -> None:
         """A transaction begins, as if its coordinator had verified it."""
-        _, header = next(batches(batch))
-        who = header.producer_id, header.producer_epoch, header.base_sequence
-        guard = self.partition.log.producers.guard_of(*who, self.now, next_epochs=False)
+        guard = guard_for(self.partition.log, batch, self.now)
         self.partition.replica.write(batch, acks_all=False, guard=guard)
 
     def follow(self, follower: int, end: int, epoch: int = 1, **of: Any) -> list[Any]:

@@ -7,23 +7,37 @@ import pytest
 from attrs import asdict
 
 from refimpl.errors import Refusal
-from refimpl.machines.producer_state import (
+from refimpl.machines.producer import (
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
     NONE,
     Batch,
+    Entry,
     Marker,
-    ProducerState,
 )
+from refimpl.machines.producer_state import ProducerState
+from refimpl.machines.replica_log import Guard
 
 
-def refused(state: ProducerState, what: Batch | Marker, guard: int = NONE) -> str:
+def refused(state: ProducerState, what: Entry, guard: Guard | None = None) -> str:
     """How a batch or a marker is refused, which must leave no trace."""
     before = asdict(state)
     with pytest.raises(Refusal) as refusal:
-        state.end(what, 9, 0) if isinstance(what, Marker) else state.append(what, 9, 0, guard)
+        state.check(what, guard)
     assert asdict(state) == before
     return refusal.value.kafka_error
+
+
+def append(
+    state: ProducerState, what: Entry, offset: int, now_ms: int = 0, guard: Guard | None = None
+) -> int:
+    """What a leader does with a batch or a marker."""
+    state.check(what, guard)
+    return state.take(what, offset, now_ms)
+
+
+def asked(state: ProducerState, what: Batch) -> Guard | None:
+    return state.start_verification(what, 0)
 
 
 def batch(epoch: int = 0, sequence: int = 0, version: int = 2, to: int | None = None) -> Batch:
@@ -39,7 +53,7 @@ def opened(version: int = 2) -> ProducerState:
     """A producer with one batch in an open transaction of epoch 0, at offset 4."""
     state = ProducerState()
     first = batch(version=version)
-    state.append(first, 4, 0, state.start_verification(first) if version else NONE)
+    append(state, first, 4, 0, asked(state, first) if version else None)
     return state
 
 
@@ -49,7 +63,7 @@ def opened(version: int = 2) -> ProducerState:
 def test_five_batches_are_remembered_by_their_exact_sequences() -> None:
     state = opened(version=0)
     for number in range(1, 7):
-        state.append(batch(sequence=number, version=0), 4 + number, 0)
+        append(state, batch(sequence=number, version=0), 4 + number, 0)
     assert state.duplicate_of(batch(sequence=1, version=0)) is None
     found = state.duplicate_of(batch(sequence=2, version=0))
     assert found is not None
@@ -68,22 +82,22 @@ def test_a_batch_that_is_not_the_next_one_is_refused(sequence: int) -> None:
 
 def test_sequences_begin_again_behind_the_largest() -> None:
     state = ProducerState()
-    state.append(batch(sequence=LARGEST_SEQUENCE - 1, version=0, to=LARGEST_SEQUENCE), 0, 0)
-    state.append(batch(sequence=0, version=0), 2, 0)
+    append(state, batch(sequence=LARGEST_SEQUENCE - 1, version=0, to=LARGEST_SEQUENCE), 0, 0)
+    append(state, batch(sequence=0, version=0), 2, 0)
 
 
 def test_a_new_epoch_begins_with_its_first_sequence() -> None:
     assert refused(opened(0), batch(1, 1, 0)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     state = opened(0)
-    state.append(batch(1, 0, 0), 5, 0)
+    append(state, batch(1, 0, 0), 5, 0)
     assert refused(state, batch(0, 1, 0)) == "INVALID_PRODUCER_EPOCH"
 
 
 def test_a_forgotten_producer_goes_on_anywhere_but_not_in_version_2() -> None:
-    ProducerState().append(batch(sequence=3, version=0), 0, 0)
+    append(ProducerState(), batch(sequence=3, version=0), 0, 0)
     state = ProducerState()
     write = batch(sequence=3)
-    assert refused(state, write, state.start_verification(write)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert refused(state, write, asked(state, write)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 # Verification
@@ -93,44 +107,44 @@ def test_the_first_write_of_a_transaction_needs_its_guard() -> None:
     state = ProducerState()
     assert state.must_verify(batch())
     assert refused(state, batch()) == "INVALID_TXN_STATE"
-    guard = state.start_verification(batch())
-    assert refused(state, batch(), guard + 1) == "INVALID_TXN_STATE"
-    state.append(batch(), 4, 0, guard)
+    guard = asked(state, batch())
+    assert refused(state, batch(), Guard()) == "INVALID_TXN_STATE"
+    append(state, batch(), 4, 0, guard)
     assert not state.must_verify(batch(sequence=1))
     assert not state.is_guarded(7, guard)
-    state.append(batch(sequence=1), 5, 0)
+    append(state, batch(sequence=1), 5, 0)
 
 
 def test_writes_that_wait_have_one_guard_and_none_passes_the_lowest() -> None:
     state = ProducerState()
-    guard = state.start_verification(batch(sequence=1, version=1))
-    assert state.start_verification(batch(sequence=0, version=1)) == guard
-    assert state.start_verification(batch(sequence=2, version=1)) == guard
+    guard = asked(state, batch(sequence=1, version=1))
+    assert asked(state, batch(sequence=0, version=1)) == guard
+    assert asked(state, batch(sequence=2, version=1)) == guard
     assert refused(state, batch(sequence=1, version=1), guard) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    state.append(batch(sequence=0, version=1), 4, 0, guard)
+    append(state, batch(sequence=0, version=1), 4, 0, guard)
 
 
 def test_a_marker_takes_the_guard_unless_a_later_epoch_waits() -> None:
     state = ProducerState()
-    guard = state.start_verification(batch(epoch=1))
-    state.end(marker(epoch=1), 0, 0)
+    guard = asked(state, batch(epoch=1))
+    append(state, marker(epoch=1), 0, 0)
     assert state.is_guarded(7, guard)
-    state.end(marker(epoch=2), 1, 0)
+    append(state, marker(epoch=2), 1, 0)
     assert not state.is_guarded(7, guard)
 
 
 def test_in_version_1_every_marker_takes_the_guard() -> None:
     state = ProducerState()
-    guard = state.start_verification(batch(epoch=1, version=1))
-    state.end(marker(epoch=0, version=1), 0, 0)
+    guard = asked(state, batch(epoch=1, version=1))
+    append(state, marker(epoch=0, version=1), 0, 0)
     assert not state.is_guarded(7, guard)
 
 
 def test_a_write_of_an_earlier_epoch_leaves_the_guard_of_the_next_one() -> None:
     state = ProducerState()
-    late = state.start_verification(batch())
-    guard = state.start_verification(batch(epoch=1))
-    state.append(batch(), 4, 0, late)
+    late = asked(state, batch())
+    guard = asked(state, batch(epoch=1))
+    append(state, batch(), 4, 0, late)
     assert state.is_guarded(7, guard)
 
 
@@ -140,7 +154,7 @@ def test_a_write_of_an_earlier_epoch_leaves_the_guard_of_the_next_one() -> None:
 def test_a_write_of_a_later_epoch_does_not_join_an_open_transaction() -> None:
     state = opened()
     write = batch(epoch=1)
-    assert refused(state, write, state.start_verification(write)) == "INVALID_TXN_STATE"
+    assert refused(state, write, asked(state, write)) == "INVALID_TXN_STATE"
 
 
 def test_a_batch_outside_of_transactions_does_not_join_one() -> None:
@@ -161,32 +175,32 @@ def test_only_the_open_transactions_own_marker_ends_it(
     state = opened()
     state.producers[7].coordinator_epoch = 3
     assert refused(state, marker(epoch, coordinator)) == error
-    assert state.end(marker(1, 3), 5, 0) == 4
-    assert state.end(marker(1, 3), 6, 0) == NONE
+    assert append(state, marker(1, 3), 5, 0) == 4
+    assert append(state, marker(1, 3), 6, 0) == NONE
 
 
 def test_an_older_marker_is_refused_where_nothing_is_open() -> None:
     state = ProducerState()
-    state.end(marker(epoch=3), 0, 0)
+    append(state, marker(epoch=3), 0, 0)
     assert refused(state, marker(epoch=2)) == "INVALID_PRODUCER_EPOCH"
 
 
 def test_the_last_epoch_ends_itself_and_version_1_ends_any_epoch() -> None:
     state = opened()
     state.producers[7].epoch = LARGEST_EPOCH
-    assert state.end(marker(LARGEST_EPOCH), 5, 0) == 4
-    assert opened(1).end(marker(0, version=1), 5, 0) == 4
-    assert opened(1).end(marker(5, version=1), 5, 0) == 4
+    assert append(state, marker(LARGEST_EPOCH), 5, 0) == 4
+    assert append(opened(1), marker(0, version=1), 5, 0) == 4
+    assert append(opened(1), marker(5, version=1), 5, 0) == 4
 
 
 def test_sequences_go_on_behind_a_marker_of_the_same_epoch_only() -> None:
     state = opened(1)
-    state.end(marker(0, version=1), 5, 0)
+    append(state, marker(0, version=1), 5, 0)
     write = batch(0, 1, 1)
-    state.append(write, 6, 0, state.start_verification(write))
-    state.end(marker(1, version=1), 7, 0)
+    append(state, write, 6, 0, asked(state, write))
+    append(state, marker(1, version=1), 7, 0)
     again = batch(1, 0, 1)
-    state.append(again, 8, 0, state.start_verification(again))
+    append(state, again, 8, 0, asked(state, again))
 
 
 # Offsets and time
@@ -195,7 +209,7 @@ def test_sequences_go_on_behind_a_marker_of_the_same_epoch_only() -> None:
 def test_readers_wait_for_the_end_and_until_it_is_replicated() -> None:
     state = opened()
     assert state.last_stable(9) == 4
-    state.end(marker(), 5, 0)
+    append(state, marker(), 5, 0)
     assert state.last_stable(5) == 4
     state.advance_high_watermark(5)
     assert state.last_stable(5) == 4
@@ -206,7 +220,7 @@ def test_readers_wait_for_the_end_and_until_it_is_replicated() -> None:
 def test_a_producer_expires_by_the_brokers_clock_but_not_while_its_transaction_is_open() -> None:
     state = opened()
     assert not state.expire(7, 100, 10)
-    state.end(marker(), 5, 50)
+    append(state, marker(), 5, 50)
     assert not state.expire(7, 59, 10)
     assert state.expire(7, 60, 10)
     assert not state.expire(7, 60, 10)

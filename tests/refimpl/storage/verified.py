@@ -1,19 +1,21 @@
 """Appends of transactions that their coordinator has verified, as a leader makes them."""
 
+from refimpl.broker.logs import BrokerLog
 from refimpl.machines.replica_log import Guard, Origin
 from refimpl.storage.format.batch import batches
 from refimpl.storage.log.partition_log import Appended, PartitionLog
+from refimpl.storage.log.producers import batch_of
 
 
 def guard_for(
-    log: PartitionLog, data: bytes, now_ms: int, *, next_epochs: bool = False
+    log: PartitionLog | BrokerLog, data: bytes, now_ms: int, *, next_epochs: bool = False
 ) -> Guard | None:
     """The guard of the first batch of a transaction; None if there is none, or if it goes on."""
     _, header = next(batches(data))
-    if not header.is_transactional or header.is_control:
+    if header.is_control:
         return None
-    who = header.producer_id, header.producer_epoch, header.base_sequence
-    return log.producers.guard_of(*who, now_ms, next_epochs=next_epochs)
+    first = batch_of(header)._replace(version=2 if next_epochs else 1)
+    return log.producers.start_verification(first, now_ms)
 
 
 def append_verified(

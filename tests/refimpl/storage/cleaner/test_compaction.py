@@ -105,7 +105,7 @@ class Compaction(RuleBasedStateMachine):
         """Everything was flushed, so a start from nothing but the files finds the same."""
         model, old = self.model, self.model.log
         producers = {
-            who: (one.epoch, one.last_sequence, one.txn_first_offset)
+            who: (one.epoch, one.last_sequence, one.first_offset)
             for who, one in old.producers.producers.items()
         }
         old.drop_snapshots(old.snapshots)
@@ -119,7 +119,7 @@ class Compaction(RuleBasedStateMachine):
         )
         assert model.log.end_offset == old.end_offset
         found = {
-            who: (one.epoch, one.last_sequence, one.txn_first_offset)
+            who: (one.epoch, one.last_sequence, one.first_offset)
             for who, one in model.log.producers.producers.items()
         }
         assert found == producers

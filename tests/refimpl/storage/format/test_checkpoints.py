@@ -3,6 +3,8 @@
 import pytest
 
 from refimpl.errors import CorruptFile, UnsupportedFormat
+from refimpl.machines.producer import Producer, SeenBatch
+from refimpl.machines.producer_state import ProducerState
 from refimpl.storage.disk.interface import MemoryDisk
 from refimpl.storage.format.checkpoints import (
     read_epochs,
@@ -18,7 +20,6 @@ from refimpl.storage.format.checkpoints import (
 )
 from refimpl.storage.format.txn_index import AbortedTxn, TxnIndex
 from refimpl.storage.log.producer_snapshot import read_snapshot, write_snapshot
-from refimpl.storage.log.producer_state import Producer, ProducerState, SeenBatch
 
 
 def disk_with(**files: bytes) -> MemoryDisk:
@@ -86,12 +87,12 @@ def test_a_clean_shutdown_counts_once() -> None:
 def test_a_snapshot_brings_the_last_batch_of_each_producer() -> None:
     disk = disk_with()
     seen = [SeenBatch(0, 1, 10, 11, 5), SeenBatch(2, 4, 12, 14, 6)]
-    state = ProducerState({7: Producer(1, 3, 6, 12), 9: Producer()}, 15)
-    state.producers[7].batches.extend(seen)
+    state = ProducerState({7: Producer(1, 3, 12, timestamp_ms=6), 9: Producer()})
+    state.producers[7].seen.extend(seen)
     write_snapshot(disk, "s", state)
-    again = read_snapshot(disk, "s", 15)
-    assert again.ongoing == {12: 7}
-    assert list(again.producers[7].batches) == seen[1:]
+    again = read_snapshot(disk, "s")
+    assert again.opened == {12: 7}
+    assert list(again.producers[7].seen) == seen[1:]
     assert (again.producers[7].epoch, again.producers[7].coordinator_epoch) == (1, 3)
     assert again.producers[9] == Producer()
     assert len(disk.files["s"]) == 10 + 2 * 46
@@ -102,13 +103,13 @@ def test_a_snapshot_brings_the_last_batch_of_each_producer() -> None:
 )
 def test_a_damaged_snapshot_is_named(at: int, kind: type[Exception]) -> None:
     disk = disk_with()
-    write_snapshot(disk, "s", ProducerState({7: Producer()}, 15))
+    write_snapshot(disk, "s", ProducerState({7: Producer()}))
     disk.files["s"][at] ^= 2
     with pytest.raises(kind, match="s: at byte"):
-        read_snapshot(disk, "s", 15)
+        read_snapshot(disk, "s")
     del disk.files["s"][5:]
     with pytest.raises(CorruptFile, match="s: at byte 5: the end"):
-        read_snapshot(disk, "s", 15)
+        read_snapshot(disk, "s")
 
 
 def test_a_transaction_index_is_read_back_and_a_strange_one_named() -> None:

@@ -11,6 +11,8 @@ from hashlib import blake2b
 
 from attrs import define, evolve, field, frozen
 
+from refimpl.machines.producer import Producer
+from refimpl.machines.producer_state import ProducerState
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.crashing import CrashDisk, Inode
 from refimpl.storage.disk.interface import MemoryDisk
@@ -21,8 +23,7 @@ from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.local_log import DELETED
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.producer_state import Producer, ProducerState
-from refimpl.storage.log.replay import take
+from refimpl.storage.log.replay import Replay
 
 PARTITION, FOLDER = ("orders", 0), "orders-0"
 CONFIG = LogConfig(
@@ -249,7 +250,7 @@ def check_derived(log: PartitionLog, kept: tuple[bytes, ...], first: int) -> Non
     for producer_id, producer in log.producers.producers.items():
         known = state.producers.get(producer_id, Producer())
         assert producer.last_sequence == known.last_sequence, "producers that nobody was"
-        assert producer.txn_first_offset == known.txn_first_offset, "producers that nobody was"
+        assert producer.first_offset == known.first_offset, "producers that nobody was"
     indexed = [txn for segment in log.local.segments for txn in segment.txn_index.entries()]
     held = [txn for txn in aborted if txn.last_offset >= log.local.segments[0].base_offset]
     told = [evolve(txn, last_stable_offset=0) for txn in indexed]
@@ -272,11 +273,11 @@ def check_derived(log: PartitionLog, kept: tuple[bytes, ...], first: int) -> Non
 @cache
 def producers_of(kept: tuple[bytes, ...]) -> tuple[ProducerState, list[AbortedTxn]]:
     """The producer states and aborted transactions by the batches, read from the first on."""
-    state = ProducerState()
+    replay = Replay(ProducerState(), 0)
     aborted: list[AbortedTxn] = []
     for data in kept:
-        aborted += take(state, read_header(data), data)
-    return state, [evolve(txn, last_stable_offset=0) for txn in aborted]
+        aborted += replay.batch(read_header(data), data)
+    return replay.state, [evolve(txn, last_stable_offset=0) for txn in aborted]
 
 
 def lasting(disk: MemoryDisk) -> dict[str, bytes]:

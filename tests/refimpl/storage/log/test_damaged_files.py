@@ -216,9 +216,9 @@ def test_the_time_until_a_producer_is_forgotten_begins_with_the_start(clean: boo
     start = NOW_MS + 10 * CONFIG.producer_id_expiration_ms
     log = LogDir.open(disk, start, CONFIG).log(ORDERS)
     assert set(log.producers.producers) == {1, 2}
-    log.producers.expire(start + CONFIG.producer_id_expiration_ms - 1, 86_400_000)
+    log.producers.expire_all(start + CONFIG.producer_id_expiration_ms - 1, 86_400_000)
     assert set(log.producers.producers) == {1, 2}
-    log.producers.expire(start + CONFIG.producer_id_expiration_ms, 86_400_000)
+    log.producers.expire_all(start + CONFIG.producer_id_expiration_ms, 86_400_000)
     assert not log.producers.producers
 
 
