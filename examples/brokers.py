@@ -128,13 +128,13 @@ class Node:
         """Whether its output has a line like this."""
         return re.search(pattern, self.output.read_text(errors="replace")) is not None
 
-    def segment(self, topic: str) -> Path:
-        """The first segment of partition 0."""
-        return self.folder / "data" / f"{topic}-0" / f"{0:020}.log"
+    def segment(self, topic: str, partition: int = 0) -> Path:
+        """The first segment of a partition."""
+        return self.folder / "data" / f"{topic}-{partition}" / f"{0:020}.log"
 
-    def log_size(self, topic: str) -> int:
-        """Bytes in the first segment of partition 0, -1 if there is none."""
-        segment = self.segment(topic)
+    def log_size(self, topic: str, partition: int = 0) -> int:
+        """Bytes in the first segment of a partition, -1 if there is none."""
+        segment = self.segment(topic, partition)
         return segment.stat().st_size if segment.exists() else -1
 
     def _java(self, main: str, *arguments: str | Path) -> list[str]:
@@ -146,9 +146,9 @@ class Node:
         return ["java", *lean, *logging, "-cp", self.classpath, main, *map(str, arguments)]
 
 
-def laid_out(folder: Path, classpath: str) -> dict[int, Node]:
+def laid_out(folder: Path, classpath: str, brokers: tuple[int, ...] = BROKERS) -> dict[int, Node]:
     """The controller and the brokers by number, not yet formatted."""
-    ids = (CONTROLLER, *BROKERS)
+    ids = (CONTROLLER, *brokers)
     return {node: Node(node, folder / f"node-{node}", classpath) for node in ids}
 
 
@@ -168,7 +168,7 @@ def started(nodes: Mapping[int, Node]) -> Generator[Mapping[int, Node]]:
             node.start()
         for node in nodes.values():
             until(f"node {node.id} listens", SECONDS_TO_START, lambda node=node: listens(node))
-        yield {broker: nodes[broker] for broker in BROKERS}
+        yield {id: node for id, node in nodes.items() if id != CONTROLLER}
     finally:
         for node in nodes.values():
             if node.process is not None and node.process.poll() is None:

@@ -153,6 +153,134 @@ FIXES = {
             (Edit("void maybeClearElr(", "partition.elr.length != 0 ||", "true ||"),),
         ),
     ),
+    # docs/findings/kafka-marker-dropped.md: a partition without leader has a node, which is none.
+    "marker-dropped": Fix(
+        METADATA,
+        "org/apache/kafka/metadata/KRaftMetadataCache.java",
+        (
+            Edit(
+                "public Optional<Node> getPartitionLeaderEndpoint(",
+                ".flatMap(partition -> Optional",
+                ".map(partition -> Optional",
+            ),
+            Edit(
+                "public Optional<Node> getPartitionLeaderEndpoint(",
+                ".map(broker -> broker.node(listenerName.value()).orElse(Node.noNode())));",
+                ".flatMap(broker -> broker.node(listenerName.value())).orElse(Node.noNode()));",
+            ),
+        ),
+    ),
+    # docs/findings/kafka-old-timestamps.md: a producer expires by when this broker heard of it.
+    "old-timestamps": Fix(
+        "kafka-storage",
+        "org/apache/kafka/storage/internals/log/ProducerStateManager.java",
+        (
+            Edit(
+                "public class ProducerStateManager {",
+                "private final Map<Long, VerificationStateEntry>",
+                """private final Map<Long, Long> heardMs = new HashMap<>();
+    private final Map<Long, VerificationStateEntry>""",
+            ),
+            Edit(
+                "private void addProducerId(",
+                "producers.put(producerId, entry);",
+                """producers.put(producerId, entry);
+        heardMs.put(producerId, time.milliseconds());""",
+            ),
+            Edit(
+                "private void loadFromSnapshot(",
+                ".filter(producerEntry -> !isProducerExpired(currentTime, producerEntry))",
+                "",
+            ),
+            Edit(
+                "private boolean isProducerExpired(",
+                "producerState.lastTimestamp()",
+                "heardMs.getOrDefault(producerState.producerId(), -1L)",
+            ),
+            Edit(
+                "public void removeExpiredProducers(",
+                "producerIdCount = producers.size();",
+                """heardMs.keySet().retainAll(producers.keySet());
+        producerIdCount = producers.size();""",
+            ),
+            Edit(
+                "public void update(ProducerAppendInfo",
+                "ProducerStateEntry updatedEntry",
+                """heardMs.put(appendInfo.producerId(), time.milliseconds());
+        ProducerStateEntry updatedEntry""",
+            ),
+        ),
+    ),
+    # docs/findings/kafka-zombie-aborts.md: who names an epoch may end the transaction of no other.
+    "zombie-aborts": Fix(
+        CORE,
+        "kafka/coordinator/transaction/TransactionCoordinator.scala",
+        (
+            Edit(
+                "private def prepareInitProducerIdTransit(",
+                "Right(coordinatorEpoch, txnMetadata.prepareFenceProducerEpoch())",
+                """if (expectedProducerIdAndEpoch.exists(named =>
+            named.producerId != txnMetadata.producerId || named.epoch != txnMetadata.producerEpoch))
+            Left(Errors.PRODUCER_FENCED)
+          else
+            Right(coordinatorEpoch, txnMetadata.prepareFenceProducerEpoch())""",
+            ),
+        ),
+    ),
+    # docs/findings/kafka-stale-batch.md: what was polled is committed as of its poll.
+    "stale-batch": Fix(
+        "kafka-clients",
+        "org/apache/kafka/clients/consumer/internals/AsyncKafkaConsumer.java",
+        (
+            Edit(
+                "private final ApplicationEventHandler applicationEventHandler;",
+                "private final Time time;",
+                """private final Time time;
+    private Optional<ConsumerGroupMetadata> polledGroupMetadata = Optional.empty();""",
+            ),
+            Edit(
+                "final Fetch<K, V> fetch = pollForFetches(timer);",
+                "if (!fetch.isEmpty()) {",
+                """if (!fetch.isEmpty()) {
+                    polledGroupMetadata = groupMetadata.get();""",
+            ),
+            Edit(
+                "public ConsumerGroupMetadata groupMetadata() {",
+                "return groupMetadata.get().get();",
+                "return polledGroupMetadata.or(groupMetadata::get).get();",
+            ),
+            Edit(
+                "private void resetGroupMetadata() {",
+                "groupMetadata.updateAndGet(",
+                """polledGroupMetadata = Optional.empty();
+        groupMetadata.updateAndGet(""",
+            ),
+        ),
+    ),
+    # docs/findings/kafka-uncommitted-load.md: the load ends when what was loaded is committed.
+    "uncommitted-load": Fix(
+        CORE,
+        "kafka/coordinator/transaction/TransactionStateManager.scala",
+        (
+            Edit(
+                "def loadTransactions(startTimeMs:",
+                "inWriteLock[Exception](stateLock, () => {",
+                """val loadedTo = replicaManager.getLogEndOffset(topicPartition).getOrElse(-1L)
+      def finishWhenCommitted(): Unit = {
+        val committed = replicaManager.getLog(topicPartition).exists(_.highWatermark >= loadedTo)
+        val awaited = inReadLock(stateLock, () =>
+          loadingPartitions.contains(partitionAndLeaderEpoch))
+        if (committed || !awaited || shuttingDown.get()) finishLoading(loadedTransactions)
+        else scheduler.scheduleOnce("finish-loading", () => finishWhenCommitted(), 10L)
+      }
+      finishWhenCommitted()
+    }
+
+    def finishLoading(loadedTransactions: ConcurrentMap[String, TransactionMetadata]): Unit = {
+      inWriteLock[Exception](stateLock, () => {""",
+            ),
+        ),
+    ),
     # docs/findings/kafka-group-stale-after-load.md: listen before the load, apply it behind.
     "group-stale-after-load": Fix(
         "kafka-coordinator-common",

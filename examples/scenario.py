@@ -137,11 +137,17 @@ class Sent:
     producer: Any
     topic: str
     value: str
-    offset: int | None = None
-    error: object = None
+    partition: int = 0
+    age_ms: int = 0
+    """How old it says to be."""
+    offset: int | None = field(default=None, init=False)
+    error: object = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.producer.produce(self.topic, self.value, partition=0, on_delivery=self._delivered)
+        where = {"partition": self.partition, "on_delivery": self._delivered}
+        if self.age_ms:
+            where["timestamp"] = int(time.time() * 1000) - self.age_ms
+        self.producer.produce(self.topic, self.value, **where)
         self.producer.poll(0)
 
     def poll(self) -> bool:

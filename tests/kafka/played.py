@@ -65,6 +65,21 @@ def lines(run: Path, process: str) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in (run / f"{process}.ndjson").read_bytes().splitlines()]
 
 
+def meta(run: Path) -> dict[str, Any]:
+    """What the recording says of its cluster and clients."""
+    return orjson.loads((run / "meta.json").read_bytes())
+
+
+def assert_that_no_leader_was_unclean(run: Path, topic: str) -> None:
+    """Three replicas, of which two must have a record, and a scan that came to its end."""
+    told = meta(run)
+    configured = told["topics"][topic]
+    assert told["complete"] is True
+    assert configured["replication_factor"] == 3
+    assert configured["min_insync_replicas"] == 2
+    assert configured["unclean_leader_election"] is False
+
+
 def sends(run: Path) -> list[dict[str, Any]]:
     """The sends, of which the last two are B and C."""
     return [line for line in lines(run, "producer#0") if line["op"] == "send"]
@@ -99,3 +114,12 @@ def assert_that_it_was_promised(run: Path, topic: str, killed: str = "SIGKILL") 
     assert meta["producers"]["producer"]["acks"] == "all"
     (at_ns,) = [fault["at_ns"] for fault in meta["faults"] if fault["what"].startswith(killed)]
     assert sends(run)[-2]["returned_ns"] < at_ns
+
+
+def broken(run: Path) -> dict[str, list[dict[str, Any]]]:
+    """The witnesses of the promises that `highwater check` calls violated, by their ids."""
+    judged = run.with_suffix(".json")
+    assert python("-m", "refimpl", "check", run, "--json", judged).returncode == 1
+    (told,) = orjson.loads(judged.read_bytes())["runs"]
+    checks = told["checks"].items()
+    return {id: one["witnesses"] for id, one in checks if one["verdict"] == "violated"}

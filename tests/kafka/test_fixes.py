@@ -18,6 +18,7 @@ FINDINGS = {
     "reassignment-stuck": "reassignment-stuck",
     "group-stale-after-load": "group-stale-after-load",
     "downgrade-forgotten": "downgrade-forgotten",
+    "marker-dropped": "marker-dropped",
 }
 
 

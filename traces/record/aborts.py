@@ -1,8 +1,9 @@
 """Who ended a transaction: `__transaction_state` holds every decision of its coordinator.
 
 `kafka-transactions abort` writes the marker of an abort into one partition, past the coordinator,
-which may then take the producer's commit. So records of a transaction that was committed are not
-there for those who read what is committed, and the coordinator never decided to abort anything.
+which may then take the producer's commit. So records of a transaction that was committed are passed
+over by those who read what is committed, and the coordinator never decided to abort anything. What
+lies at the last stable offset or above has not been passed over: nothing has ended it yet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,13 +41,19 @@ class Ended:
     sent: dict[Txn, list[Any]] = field(factory=dict[Txn, list[Any]])
     names: dict[Txn, str] = field(factory=dict[Txn, str])
     committed: set[Txn] = field(factory=set[Txn])
-    stored: set[Any] = field(factory=set[Any])
+    #: Records of the final scan with their places, and the last stable offsets.
+    stored: dict[Any, tuple[str, int]] = field(factory=dict[Any, tuple[str, int]])
     visible: set[Any] = field(factory=set[Any])
+    stable: dict[str, int] = field(factory=dict[str, int])
     began_ns: int | None = None
 
     def torn(self) -> set[str]:
-        """Transactional ids that were answered a commit of records which are not visible."""
-        hidden = self.stored - self.visible
+        """Transactional ids that were answered a commit of records which were passed over."""
+        hidden = {
+            id
+            for id, (place, offset) in self.stored.items()
+            if id not in self.visible and offset < self.stable.get(place, 0)
+        }
         sent = ((txn, self.sent.get(txn, [])) for txn in self.committed)
         return {self.names[txn] for txn, ids in sent if not hidden.isdisjoint(ids)}
 
@@ -63,10 +70,15 @@ def ended(run: Path) -> Ended:
 def _take(found: Ended, line: Mapping[str, Any]) -> None:
     if line.get("outcome") != "ok":
         return
-    ids = [record["id"] for record in line.get("records", ()) if "id" in record]
+    records = [record for record in line.get("records", ()) if "id" in record]
+    ids = [record["id"] for record in records]
     if line["op"] == "scan":
-        committed = line.get("isolation") == "read_committed"
-        (found.visible if committed else found.stored).update(ids)
+        if line.get("isolation") == "read_committed":
+            found.visible.update(ids)
+            found.stable.update(line.get("offsets", {}))
+            return
+        for one in records:
+            found.stored[one["id"]] = f"{one['topic']}:{one['partition']}", one["offset"]
     elif "txn" in line and "transactional_id" in line:
         txn = line["process"], line["txn"]
         found.names[txn] = line["transactional_id"]

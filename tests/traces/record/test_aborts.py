@@ -16,18 +16,25 @@ BEGUN, COMMITTING, COMMITTED = 1, 2, 4
 TXN = {"txn": 0, "transactional_id": "till"}
 
 
-def write(run: Path, *, visible: list[int], end: str = "txn_commit") -> None:
-    """A transaction of records 1 and 2, beside record 3; and both scans."""
+def write(run: Path, *, visible: list[int], end: str = "txn_commit", stable: int = 5) -> None:
+    """A transaction of records 1 and 2, beside record 3, each at the offset of its number; and both
+    scans, of which one ends at the last stable offset."""
 
     def line(op: str, *ids: int, **more: Any) -> bytes:
-        records = {"records": [{"topic": "t", "partition": 0, "id": id} for id in ids]}
+        records = {
+            "records": [{"topic": "t", "partition": 0, "id": id, "offset": id} for id in ids]
+        }
         about = {"process": "p#0", "clock": "elsewhere", "op": op, "outcome": "ok"}
         return orjson.dumps(about | more | (records if ids else {})) + b"\n"
 
     calls = [line("txn_begin", **TXN), line("send", 1, **TXN), line("send", 2, **TXN)]
     (run / "p#0.ndjson").write_bytes(b"".join([*calls, line("send", 3), line(end, **TXN)]))
-    for name, ids in (("read_uncommitted", [1, 2, 3]), ("read_committed", visible)):
-        (run / f"{name}.ndjson").write_bytes(line("scan", *ids, isolation=name))
+    for name, ids, stop in (
+        ("read_uncommitted", [1, 2, 3], 5),
+        ("read_committed", visible, stable),
+    ):
+        reached = line("scan", *ids, isolation=name, offsets={"t:0": stop})
+        (run / f"{name}.ndjson").write_bytes(reached)
 
 
 @define
@@ -121,3 +128,10 @@ def test_what_is_visible_or_was_aborted_by_its_producer_needs_no_other(tmp_path:
     assert others(tmp_path, *COMMIT) == []
     write(tmp_path, visible=[3], end="txn_abort")
     assert others(tmp_path, *COMMIT) == []
+
+
+def test_what_lies_above_the_last_stable_offset_nobody_has_ended(tmp_path: Path) -> None:
+    write(tmp_path, visible=[], stable=1)
+    assert others(tmp_path, *COMMIT) == []
+    write(tmp_path, visible=[], stable=2)
+    assert others(tmp_path, *COMMIT) == ["till"]

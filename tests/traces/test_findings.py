@@ -1,0 +1,34 @@
+"""Recordings of what was found in Kafka: the check names the promise by itself, and the second
+checker agrees. `make test-kafka` makes them anew."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from traces.commands.check import check
+
+EXAMPLES = Path("examples")
+#: By finding, the promises that its recording breaks.
+BROKEN = {
+    "late-alter-partition": {"L1", "L3", "L4"},
+    "marker-dropped": {"T4", "T7"},
+}
+
+
+def test_every_recording_is_judged() -> None:
+    recorded = {one.parent.name for one in EXAMPLES.glob("kafka-*/run")}
+    assert recorded == {f"kafka-{name}" for name in BROKEN}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_recording_of_a_finding_breaks_these_promises(name: str, tmp_path: Path) -> None:
+    judged = tmp_path / "judged.json"
+    run = str(EXAMPLES / f"kafka-{name}" / "run")
+    assert CliRunner().invoke(check, [run, "--json", str(judged)]).exit_code == 1
+    (told,) = orjson.loads(judged.read_bytes())["runs"]
+    found = {id: one for id, one in told["checks"].items() if one["verdict"] == "violated"}
+    assert set(found) == BROKEN[name]
+    witnesses = [witness for one in found.values() for witness in one["witnesses"]]
+    assert all(witness["confirmed"] for witness in witnesses)
