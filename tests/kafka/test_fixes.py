@@ -19,6 +19,10 @@ FINDINGS = {
     "group-stale-after-load": "group-stale-after-load",
     "downgrade-forgotten": "downgrade-forgotten",
     "marker-dropped": "marker-dropped",
+    "zombie-aborts": "zombie-aborts",
+    "old-timestamps": "old-timestamps",
+    "uncommitted-load": "uncommitted-load",
+    "stale-batch": "stale-batch",
 }
 
 

@@ -14,6 +14,10 @@ EXAMPLES = Path("examples")
 BROKEN = {
     "late-alter-partition": {"L1", "L3", "L4"},
     "marker-dropped": {"T4", "T7"},
+    "zombie-aborts": set[str](),
+    "old-timestamps": {"L2"},
+    "uncommitted-load": {"T7"},
+    "stale-batch": {"T10"},
 }
 
 
@@ -26,7 +30,8 @@ def test_every_recording_is_judged() -> None:
 def test_the_recording_of_a_finding_breaks_these_promises(name: str, tmp_path: Path) -> None:
     judged = tmp_path / "judged.json"
     run = str(EXAMPLES / f"kafka-{name}" / "run")
-    assert CliRunner().invoke(check, [run, "--json", str(judged)]).exit_code == 1
+    ended = CliRunner().invoke(check, [run, "--json", str(judged)])
+    assert ended.exit_code == bool(BROKEN[name])
     (told,) = orjson.loads(judged.read_bytes())["runs"]
     found = {id: one for id, one in told["checks"].items() if one["verdict"] == "violated"}
     assert set(found) == BROKEN[name]
