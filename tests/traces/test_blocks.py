@@ -94,7 +94,7 @@ def test_whatever_is_damaged(seed: int) -> None:
 @pytest.fixture(scope="module")
 def generated() -> tuple[Any, Any]:
     made = Generated(plan_of(100_000))
-    return table_of(made), {0: made.clients.context()}
+    return table_of(made), {0: made.context()}
 
 
 def test_every_lie_of_a_generated_trace(generated: tuple[Any, Any]) -> None:
@@ -202,7 +202,7 @@ def gap_in_a_dumped_session(c: Columns, pick: Pick) -> str:
 def calm() -> tuple[Any, Any, Pick]:
     """A trace without an anomaly, whose leaders stamp, and a way to its innermost rows."""
     made = Generated(plan_of(60_000, seed=1, anomalies=0))
-    table, contexts = table_of(made), {0: evolve(made.clients.context(), append_time=same(1))}
+    table, contexts = table_of(made), {0: evolve(made.context(), append_time=same(1))}
     (cut,) = local.cuts_of(table, contexts, MANY).cuts
     columns = {name: table[name].to_numpy() for name in COLUMNS}
     inner = cut.here(columns) & ~cut.of_boundary(columns) & (columns["txn_state"] == Txn.NOT)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from tests.traces.judging import counts, judged, said
 from tests.traces.test_second_checker import disagreements, witnesses
@@ -15,6 +16,8 @@ from traces.generate.lines import write_lines
 from traces.generate.schedule import plan_of
 from traces.generate.write import Generated, context_in, table_of, truth_in, write_parquet
 from traces.model.arrow import pq
+from traces.model.lives import GroupLives
+from traces.model.sizes import Sizes
 from traces.second_checker import partitions_of, read
 from traces.verdicts.jepsen import add_cycles
 from traces.verdicts.verdict import Tally, tally
@@ -38,14 +41,26 @@ def test_all_anomalies_are_found_and_none_is_invented(seed: int) -> None:
     made = Generated(plan_of(100_000, seed))
     table = table_of(made)
     assert {one["anomaly"] for one in made.injected} == set(IN_ROWS)
-    assert found(table, made.clients.context()) == made.truth
+    assert found(table, made.context()) == made.truth
 
 
 def test_without_anomalies_every_check_looks_and_finds_nothing() -> None:
     made = Generated(plan_of(50_000, seed=1, anomalies=0, scenarios=True))
-    tallies = tallies_of(table_of(made), made.clients.context())
+    tallies = tallies_of(table_of(made), made.context())
     assert {check for check, one in tallies.items() if one.seen} == set(CHECKS)
     assert not {check: one.found for check, one in tallies.items() if one.found}
+
+
+def test_groups_made_again_and_added_partitions_are_healthy_for_who_knows_of_them() -> None:
+    """Without lives a new group's first generation is a second one; without counts a key is moved.
+
+    So what the context knows of them decides.
+    """
+    made = Generated(plan_of(20_000, seed=1, anomalies=0, scenarios=True))
+    table, context = table_of(made), made.context()
+    assert found(table, context) == {}
+    assert set(found(table, evolve(context, lives=GroupLives()))) >= {"G1", "G7"}
+    assert set(found(table, evolve(context, sizes=Sizes()))) == {"P6"}
 
 
 def test_its_lines_keep_every_promise(tmp_path: Path) -> None:

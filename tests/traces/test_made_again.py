@@ -20,8 +20,11 @@ def reported(life: dict[str, Any], process: str = "admin#0") -> Call:
     return process, "describe_topics", {"topics": ["t"], **life}
 
 
-DELETED = ("admin#0", "delete_topics", {"topics": ["t"]})
-MADE = ("admin#0", "create_topics", {"topics": ["t"]})
+_ABOUT: dict[str, Any] = {"topics": ["t"]}
+DELETED: Call = ("admin#0", "delete_topics", _ABOUT)
+PERHAPS: Call = ("admin#0", "delete_topics", _ABOUT | {"outcome": "info"})
+REFUSED: Call = ("admin#0", "delete_topics", _ABOUT | {"outcome": "fail"})
+MADE: Call = ("admin#0", "create_topics", _ABOUT)
 BEFORE = [
     ("c0#0", "subscribe", {"topics": ["t"], "group": "g"}),
     *(sent("p0#0", n, n) for n in range(3)),
@@ -43,6 +46,18 @@ WHOLE = {
     ],
     "a deletion that was recorded": [*BEFORE, DELETED, MADE, *AFTER],
     "two deletions": [DELETED, MADE, *BEFORE, DELETED, MADE, *AFTER],
+    "a creation, after it was used": [*BEFORE, MADE, *AFTER],
+    "a creation, after it was created and used": [MADE, *BEFORE, MADE, *AFTER],
+    "a deletion that was not answered, and a creation": [*BEFORE, PERHAPS, MADE, *AFTER],
+    "a deletion that was refused, and one that was not": [*BEFORE, REFUSED, DELETED, MADE, *AFTER],
+    "a deletion, and the id of the last life": [*BEFORE, DELETED, MADE, reported(NEW), *AFTER],
+    "a deletion, and the id of the first life": [reported(OLD), *BEFORE, DELETED, MADE, *AFTER],
+    "a deletion and a creation with ids": [
+        *BEFORE,
+        ("admin#0", "delete_topics", _ABOUT | OLD),
+        ("admin#0", "create_topics", _ABOUT | NEW),
+        *AFTER,
+    ],
 }
 LOST = scan(record(10, 0), end=2)
 ACCUSED = ("L1", "L4", "L9", "L15", "P1", "C2")
@@ -70,7 +85,23 @@ UNKNOWN = {
         reported(NEW),
         *AFTER,
     ],
+    "a deletion that was not answered": [*BEFORE, PERHAPS, *AFTER],
+    "administrators with different clocks": [
+        *BEFORE,
+        DELETED,
+        ("other#0", "create_topics", _ABOUT | {"clock": "other"}),
+        *AFTER,
+    ],
 }
+
+
+def test_a_creation_before_everything_and_a_refused_deletion_part_nothing(tmp_path: Path) -> None:
+    healthy = [MADE, *BEFORE, REFUSED, STARTS, scan(*(record(n, n) for n in range(3)), end=3)]
+    one = verdicts(judged_lines(tmp_path / "well", *_of(healthy)))
+    assert one["L4"] == one["L1"] == "holds"
+    assert one["A1"] == "not checked"  # nothing was made again
+    lost = [*healthy[:-1], scan(record(0, 0), record(2, 2), end=3)]
+    assert verdicts(judged_lines(tmp_path / "lost", *_of(lost)))["L4"] == "violated"
 
 
 @pytest.mark.parametrize("name", UNKNOWN)

@@ -58,9 +58,9 @@ def wrong_partitions(p: Partition) -> list[Found]:
     Two partitions for one key is the same breach: at most one of them is the one that the hash
     names. Partitions may be added, and a producer learns of it later: `partitions` in meta.json is
     the number at the end. How many there were at least shows the highest that the producer had used
-    before, or what it told (`partition_counts`); and where a smaller number would be right it is
-    undecided. A partition that the application chose is its own affair, and where nobody tells
-    whether it did, nobody is to blame.
+    before, or what it told (`partition_counts`). Where each number that it may have known is right
+    nothing is wrong; where one is right, it is undecided. A partition that the application chose is
+    its own affair, and where nobody tells whether it did, nobody is to blame.
     """
     partitions = int(p.context.partitions[p.t])
     if partitions <= 0:
@@ -70,22 +70,28 @@ def wrong_partitions(p: Partition) -> list[Found]:
     sends = sends[~(p.has(Flag.UNKNOWN_PARTITION) | p.has(Flag.CHOSEN))[sends]]
     wrong = sends[(p.detail[sends] & 0xFFFFFFFF) % partitions != p.partition[sends]]
     wrong = wrong[p.has(Flag.LEFT)[wrong]]
-    clauses = np.where(_right_for_fewer(p, wrong, partitions), clause(Clause.UNKNOWN, p.t), 0)
-    return [Found(len(sends), witness(wrong), clauses, "wrong-partition")]
+    some, every = _right_for_fewer(p, wrong, partitions)
+    clauses = np.where(some, clause(Clause.UNKNOWN, p.t), 0)
+    return [Found(len(sends), witness(wrong[~every]), clauses[~every], "wrong-partition")]
 
 
-def _right_for_fewer(p: Partition, sends: Ints, partitions: int) -> Bools:
-    """Mask of those in the right place for a smaller number that the producer may have known."""
-    out, sizes = np.zeros(len(sends), bool), p.context.sizes
+def _right_for_fewer(p: Partition, sends: Ints, partitions: int) -> tuple[Bools, Bools]:
+    """Masks of those in the right place for a smaller number that the producer may have known.
+
+    The first is of some such number, the second of every one.
+    """
+    some, every, sizes = np.zeros(len(sends), bool), np.zeros(len(sends), bool), p.context.sizes
     if sizes is None:
-        return out
+        return some, every
     for process in np.unique(p.process[sends]):
         mine = np.flatnonzero(p.process[sends] == process)
         rows = sends[mine]
         least, most = sizes.bounds(int(process), p.t, p.seq[rows])
         most = np.minimum(most, sizes.before_added(p.t, p.clock[rows], p.ret[rows]))
+        least = np.minimum(least, most)  # of a key in a wrong place nobody learns more than is told
         hashes = p.detail[rows] & 0xFFFFFFFF
         for at, (low, high, number) in enumerate(zip(least, most, hashes, strict=True)):
             several = np.arange(max(int(low), 1), min(int(high), partitions) + 1)
-            out[mine[at]] = bool((number % several == p.partition[rows[at]]).any())
-    return out
+            right = number % several == p.partition[rows[at]]
+            some[mine[at]], every[mine[at]] = right.any(), right.all() and len(several) > 0
+    return some, every

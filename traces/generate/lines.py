@@ -22,6 +22,7 @@ _REPORTED = {
     Op.LAST_STABLE: "last_stable",
     Op.DUMP_MARK: "high_watermark",
     Op.DUMP_START: "log_start",
+    Op.PARTITIONS: "partition_counts",
 }
 _ENDED = {Op.SCAN_END: Op.SCAN, Op.DUMP_END: Op.DUMP}
 _WORDS = {
@@ -83,6 +84,10 @@ def _line(rows: list[RowValues], clients: Clients) -> Line:
 def _reports(reported: list[RowValues], clients: Clients) -> Line:
     line: Line = {}
     for row in reported:
+        if row["op"] == Op.PARTITIONS:
+            counts = line.setdefault(_REPORTED[Op.PARTITIONS], {})
+            counts[clients.names.topics.name(row["topic"])] = row["offset"]
+            continue
         line.setdefault(_REPORTED[Op(row["op"])], {})[_name(row, clients)] = row["offset"]
         line.setdefault("leader_epochs", {})[_name(row, clients)] = row["epoch"]
     return line

@@ -14,8 +14,10 @@ from attrs import define, field, frozen
 
 from traces.model.configured import Known, context
 from traces.model.context import Context, Ints
+from traces.model.lives import GroupLives
 from traces.model.meta import Consumer, Meta, Producer, ShareGroup, Topic
 from traces.model.names import Names
+from traces.model.sizes import Sizes
 
 TOPICS, PARTITIONS = 4, 16  # of each topic
 TOPIC_PARTITIONS = TOPICS * PARTITIONS
@@ -149,12 +151,8 @@ class Clients:
             "processes": self.names.processes.names,
         }
 
-    def context(self) -> Context:
-        """The same for the kernels."""
-        return context_of(self.meta(), self.names)
 
-
-def context_of(meta: dict[str, Any], names: Names) -> Context:
+def context_of(meta: dict[str, Any], names: Names, lives: GroupLives, sizes: Sizes) -> Context:
     """The kernels' context of a generated run; the first two groups record their processing."""
     configured = Meta(
         complete=True,
@@ -165,7 +163,7 @@ def context_of(meta: dict[str, Any], names: Names) -> Context:
         share_groups={n: ShareGroup(**g) for n, g in meta["share_groups"].items()},
     )
     known = Known(senders=True, readers=True, consumers_whole=True, starts=True)
-    return context(configured, names, [0, 1], known)
+    return context(configured, names, [0, 1], known, lives=lives, sizes=sizes)
 
 
 def owners(generation: int) -> Ints:

@@ -12,6 +12,7 @@ from attrs import define, field
 
 from traces.generate.anomalies import InRows, Slot, slots
 from traces.generate.chunk import Carried, Chunk
+from traces.generate.knowledge import Knowledge, from_json
 from traces.generate.members import consuming
 from traces.generate.plan import PRODUCERS, TOPIC_PARTITIONS, TOPICS, Clients, Plan, context_of
 from traces.generate.rows import Block, Programs
@@ -36,6 +37,7 @@ class Generated:
     clients: Clients = field(factory=Clients)
     injected: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     rows: int = 0
+    knowledge: Knowledge = field(factory=Knowledge)
     #: Called after each generation of the groups, `plan.chunks` times
     on_chunk: Callable[[], None] = lambda: None
 
@@ -44,8 +46,19 @@ class Generated:
         """The number of findings that each check has to report."""
         return _counted(self.injected)
 
+    def context(self) -> Context:
+        """The kernels' context of all rows that were made."""
+        known = self.knowledge.lives(), self.knowledge.partition_counts()
+        return context_of(self.clients.meta(), self.clients.names, *known)
+
     def parts(self) -> Iterator[tuple[str, Any]]:
         """All rows, a few hundred thousand at a time, by who wrote them down."""
+        for name, table in self._parts():
+            self.rows += table.num_rows
+            self.knowledge.see(table)
+            yield name, table
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
         random = np.random.default_rng(self.plan.seed)
         due, carried, programs = schedule(self.plan, random), Carried(), Programs()
         busy: set[int] = set()
@@ -55,9 +68,7 @@ class Generated:
             busy = self._make(chunk, sorted(due[number], key=rare_first), later, busy)
             roles = self._roles(chunk) | self._scenarios(number, random, due[number])
             for role, blocks in roles.items():
-                table = programs.table(blocks)
-                self.rows += table.num_rows
-                yield f"{role}-{number:05}", table
+                yield f"{role}-{number:05}", programs.table(blocks)
             self.on_chunk()
             del chunk, roles
             gc.collect()  # anomalies and their chunk hold each other
@@ -66,9 +77,7 @@ class Generated:
     def _closed(self, programs: Programs) -> Any:
         who = np.arange(len(self.clients.names.processes.names))
         inv = np.full(len(who), 2 * self.plan.end)
-        table = programs.table([{"process": who, "op": int(Op.CLOSE), "inv": inv, "ret": inv + 1}])
-        self.rows += table.num_rows
-        return table
+        return programs.table([{"process": who, "op": int(Op.CLOSE), "inv": inv, "ret": inv + 1}])
 
     def _make(self, chunk: Chunk, anomalies: Due, later: Due | None, before: set[int]) -> set[int]:
         """Make a chunk with these anomalies; one that finds no partition is injected later."""
@@ -173,6 +182,7 @@ def write_beside(made: Generated, folder: Path) -> None:
     names = made.clients.names
     known = {"topics": names.topics.names, "groups": names.groups.names}
     truth = {"rows": made.rows, "counts": made.truth, "names": known, "anomalies": made.injected}
+    truth |= {"knowledge": made.knowledge.as_json()}
     (folder / "truth.json").write_bytes(orjson.dumps(truth, option=indent))
 
 
@@ -184,8 +194,9 @@ def table_of(made: Generated) -> Any:
 def context_in(folder: Path) -> Context:
     """The kernels' context of the trace in this folder."""
     meta = orjson.loads((folder / "meta.json").read_bytes())
-    known = orjson.loads((folder / "truth.json").read_bytes())["names"]
-    return context_of(meta, Names.seeded(known | {"processes": meta["processes"]}))
+    truth = orjson.loads((folder / "truth.json").read_bytes())
+    names = Names.seeded(truth["names"] | {"processes": meta["processes"]})
+    return context_of(meta, names, *from_json(truth["knowledge"]))
 
 
 def truth_in(folder: Path, *, scenarios: bool = True) -> dict[str, int]:

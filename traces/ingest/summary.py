@@ -14,11 +14,11 @@ from attrs import define, field
 from traces.ingest.clocks import Extremes
 from traces.ingest.evidence import marks
 from traces.ingest.lines import Piece
-from traces.ingest.memberships import Moves, moves
-from traces.ingest.sizes import sizes
 from traces.ingest.transactions import undecided
 from traces.model.columns import IntColumns, calls
 from traces.model.context import Ints
+from traces.model.known_sizes import sizes
+from traces.model.memberships import Moves, moves
 from traces.model.schema import NONE, Isolation, Op, Outcome
 
 Counts = dict[str, tuple[int, int]]

@@ -33,17 +33,17 @@ from traces.ingest.logs import (
     look_for_dumps,
     look_for_whole_logs,
 )
-from traces.ingest.memberships import lives
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
 from traces.ingest.senders import look_for_senders, senders_of
-from traces.ingest.sizes import sizes_known
 from traces.ingest.summary import DIGEST, LAST, Absent, Counts, Summary, of_unknown_partition
 from traces.ingest.transactions import SENT, alone, attempts, prove, shown, undecided
 from traces.model.columns import Bools, MutableColumns
 from traces.model.context import Ints, Senders
+from traces.model.known_sizes import sizes_known
 from traces.model.lacking import SENDERS, Key
 from traces.model.lives import GroupLives
+from traces.model.memberships import lives
 from traces.model.meta import Meta
 from traces.model.names import Names
 from traces.model.problems import Problems
@@ -194,7 +194,7 @@ class Whole:
             return
         pieces = [piece for piece in self.pieces if not remade.isdisjoint(piece.digest["topic"])]
         reported = list(self.map(partial(lives_reported, self.store, remade), pieces))
-        lives = lives_of(np.concatenate([np.empty((0, 5), np.int64), *reported]), self.names)
+        lives = lives_of(np.concatenate([np.empty((0, 6), np.int64), *reported]), self.names)
         counts: dict[int, int] = {}
         for found in self.map(partial(vague_in, self.store, lives), pieces):
             counts = {t: counts.get(t, 0) + found.get(t, 0) for t in counts.keys() | found.keys()}
@@ -322,7 +322,7 @@ def patches_of(store: Store, work: tuple[list[Summary], bool]) -> list[tuple[Pie
 
 def lives_reported(store: Store, topics: set[int], summary: Summary) -> Ints:
     """The reports of a piece on the lives of topics."""
-    names = ("topic", "topic_id", "clock", "inv", "ret", "op", "outcome")
+    names = ("topic", "topic_id", "clock", "inv", "ret", "op", "outcome", "offset")
     return reported_in(store.load(summary, names), topics)
 
 

@@ -46,7 +46,7 @@ class Sizes:
         lines = self._of.get((process, topic))
         if lines is None:
             return np.ones(len(seq), np.int64), np.full(len(seq), MANY)
-        least = np.r_[1, np.maximum.accumulate(lines[:, 1])]
+        least = np.r_[1, _at_least(lines)]
         reported = lines[lines[:, 2] == 1]
         most = np.r_[np.minimum.accumulate(reported[::-1, 1])[::-1], MANY]
         before = np.searchsorted(lines[:, 0], seq, side="right")
@@ -59,3 +59,15 @@ class Sizes:
             over = (clock == of) & (ret >= 0) & (ret < asked)
             most[over] = np.minimum(most[over], number)
         return most
+
+
+def _at_least(lines: Ints) -> Ints:
+    """After each line the fewest partitions; a number that is told replaces those before.
+
+    For a topic that is made anew may have fewer.
+    """
+    out, least = np.empty(len(lines), np.int64), 1
+    for at, (_, number, reported) in enumerate(lines.tolist()):
+        least = number if reported else max(least, number)
+        out[at] = least
+    return out

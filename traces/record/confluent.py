@@ -6,7 +6,7 @@ epoch, and the delivery of messages for which it is configured to report errors 
 
 from typing import Any
 
-from traces.record.admin import ConfluentAdmin
+from traces.record.confluent_admin import ConfluentAdmin
 from traces.record.confluent_consumer import ConfluentConsumer
 from traces.record.confluent_producer import ConfluentProducer, ConfluentSerializingProducer
 from traces.record.wrapper import ClientOptions, Conf, Fields

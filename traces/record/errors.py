@@ -9,7 +9,7 @@ request may have been carried out. So is an error that is not in these tables.
 
 from typing import Final
 
-#: Kafka's names of its errors, by code, as far as producers and consumers meet them.
+#: Kafka's names of its errors, by code, as far as recorded clients meet them.
 NAMES: Final = {
     -1: "UNKNOWN_SERVER_ERROR",
     1: "OFFSET_OUT_OF_RANGE",
@@ -43,7 +43,12 @@ NAMES: Final = {
     31: "CLUSTER_AUTHORIZATION_FAILED",
     32: "INVALID_TIMESTAMP",
     35: "UNSUPPORTED_VERSION",
+    36: "TOPIC_ALREADY_EXISTS",
     37: "INVALID_PARTITIONS",
+    38: "INVALID_REPLICATION_FACTOR",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+    40: "INVALID_CONFIG",
+    42: "INVALID_REQUEST",
     43: "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     44: "POLICY_VIOLATION",
     45: "OUT_OF_ORDER_SEQUENCE_NUMBER",
@@ -59,6 +64,7 @@ NAMES: Final = {
     59: "UNKNOWN_PRODUCER_ID",
     68: "NON_EMPTY_GROUP",
     69: "GROUP_ID_NOT_FOUND",
+    73: "TOPIC_DELETION_DISABLED",
     74: "FENCED_LEADER_EPOCH",
     75: "UNKNOWN_LEADER_EPOCH",
     76: "UNSUPPORTED_COMPRESSION_TYPE",
@@ -69,6 +75,7 @@ NAMES: Final = {
     88: "UNSTABLE_OFFSET_COMMIT",
     89: "THROTTLING_QUOTA_EXCEEDED",
     90: "PRODUCER_FENCED",
+    100: "UNKNOWN_TOPIC_ID",
     110: "FENCED_MEMBER_EPOCH",
     113: "STALE_MEMBER_EPOCH",
     120: "TRANSACTION_ABORTABLE",

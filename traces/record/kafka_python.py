@@ -6,7 +6,7 @@ not part of its interface. Where a version has them elsewhere, these things stay
 
 from typing import Any
 
-from traces.record.admin import KafkaPythonAdmin
+from traces.record.kafka_python_admin import KafkaPythonAdmin
 from traces.record.kafka_python_consumer import KafkaPythonConsumer
 from traces.record.kafka_python_producer import KafkaPythonProducer
 from traces.record.python_words import acks, retries

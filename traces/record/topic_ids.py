@@ -36,6 +36,17 @@ class TopicIds:
             self._met.update(new)
             Thread(target=self._note, args=(new,), daemon=True).start()
 
+    def made(self, topic: str) -> None:
+        """A topic was created: whatever was met under its name is another one."""
+        self._met.discard(topic)
+        self.met([topic])
+
+    def ask(self, topics: list[str]) -> None:
+        """Ask for the ids now, and wait for the answer."""
+        if self._ask is not None:
+            self._met.update(topics)
+            self._note(topics)
+
     def leave(self) -> None:
         """The client leaves: ask once more, and never again."""
         if self._met:
@@ -58,11 +69,11 @@ class TopicIds:
 
 def known(ids: Mapping[str, Any]) -> dict[str, str]:
     """The ids that are some, as Kafka writes them, whichever way a library does."""
-    texts = {topic: _text(id) for topic, id in ids.items() if id is not None}
+    texts = {topic: in_our_words(id) for topic, id in ids.items() if id is not None}
     return {topic: text for topic, text in texts.items() if text != NO_ID}
 
 
-def _text(id: Any) -> str:
+def in_our_words(id: Any) -> str:
     """Base64 as in Java's Uuid; librdkafka writes / and + for its _ and -, kafka-python a UUID."""
     text = urlsafe_b64encode(id.bytes).decode() if isinstance(id, UUID) else str(id)
     return text.translate(_OF_JAVA).rstrip("=")

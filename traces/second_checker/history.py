@@ -16,14 +16,11 @@ from traces.second_checker.rows import (
     PartitionName,
     Row,
     TraceLine,
-    lives_reported,
     rows_of,
 )
+from traces.second_checker.topics import Topics
 
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
-# What a call tells of the life of a topic: its id (none: it was deleted), a clock, when it was
-# made and when it returned.
-Reported = tuple[str | None, str, int | None, int | None]
 UnitKey = tuple[str, int]
 Settings = Mapping[str, Any]
 
@@ -61,9 +58,7 @@ class History:
     lives: dict[tuple[str, Any], list[Row]] = field(
         factory=lambda: defaultdict[tuple[str, Any], list[Row]](list)
     )  # records of topics that were deleted and made again, by topic and id
-    reported: dict[str, list[Reported]] = field(
-        factory=lambda: defaultdict[str, list[Reported]](list)
-    )
+    topics: Topics = field(factory=Topics)
     sent_to: set[str] = field(factory=set[str])  # topics that somebody sends to, all of them
     by_process: dict[str, list[tuple[int, TraceLine]]] = field(
         factory=lambda: defaultdict[str, list[tuple[int, TraceLine]]](list)
@@ -76,10 +71,7 @@ class History:
 
     def add(self, line: TraceLine, n: int) -> None:
         """Keep what a line says of the partitions that are looked at."""
-        for topic, life in lives_reported(line):
-            ret = line.get("returned_ns") if line["outcome"] == "ok" else None
-            said = (life, line.get("clock", "host"), line.get("invoked_ns"), ret)
-            self.reported[topic].append(said)
+        self.topics.see(line)
         if line["op"] == "send":
             self.sent_to |= {record["topic"] for record in line.get("records") or ()}
         trimmed = self._trimmed(line)
@@ -136,9 +128,7 @@ class History:
 
     def forget_former_lives(self) -> None:
         """Keep of each topic that was made again only the rows about its last life."""
-        newest = {
-            topic: life for topic in self.reported if (life := self._last_life(topic)) is not None
-        }
+        newest = self.topics.newest()
         for index in (self.by_id, self.by_offset):
             for key, rows in index.items():
                 topic = key[0].rpartition(":")[0]
@@ -150,49 +140,13 @@ class History:
             if (last := newest.get(partition.rpartition(":")[0])) is not None:
                 rows[:] = [row for row in rows if self.life(row) == last]
 
-    def _last_life(self, topic: str) -> str | None:
-        """The life of a topic that was spoken of last, where it had several."""
-        said = self.reported[topic]
-        last = {life: max((inv or -1 for id, _, inv, _ in said if id == life)) for life, *_ in said}
-        deletions = last.pop(None, None)
-        if not last:
-            return None if deletions is None else str(sum(id is None for id, *_ in said))
-        newest = max(last, key=lambda life: last[life])
-        return newest if len(last) > 1 else None
-
     def life(self, row: Row) -> str | None:
         """The life of its topic that a row is of: reported, or by its time between others."""
-        topic = row.partition.rpartition(":")[0] or row.partition
-        said, began, ended = self.reported.get(topic, []), row.inv, row.ret
-        if row.life is not None or began is None:
+        if row.life is not None or row.inv is None:
             return row.life
-        clock = row.line.get("clock", "host")
-        ended = float("inf") if ended is None else ended
-        lives = {id for id, *_ in said if id is not None}
-        if not lives:
-            cuts = [
-                (inv, ret) for _, at, inv, ret in said if at == clock and None not in (inv, ret)
-            ]
-            before = sum(ret <= began for _, ret in cuts if ret is not None)
-            after = sum(ended <= inv for inv, _ in cuts if inv is not None)
-            return str(before) if cuts and before + after == len(cuts) else None
-        spans = {life: self._span(said, life, clock) for life in lives}
-        if {at for id, at, *_ in said if id is not None} == {clock}:
-            order = sorted(lives, key=lambda life: max(i or -1 for d, _, i, _ in said if d == life))
-            spans[order[0]] = (-1, spans[order[0]][1])
-            spans[order[-1]] = (spans[order[-1]][0], float("inf"))
-        within = [life for life, (low, high) in spans.items() if low <= began and ended <= high]
-        return within[-1] if within else None
-
-    def _span(self, said: list[Reported], life: str, clock: str) -> tuple[float, float]:
-        """The time from the first return of a call that reports a life to the last such call."""
-        mine = [
-            (inv, ret)
-            for id, at, inv, ret in said
-            if (id, at) == (life, clock) and inv is not None and ret is not None
-        ]
-        low = min((ret for _, ret in mine), default=float("inf"))
-        return low, max((inv for inv, _ in mine), default=-1)
+        ended = float("inf") if row.ret is None else row.ret
+        topic = row.partition.rpartition(":")[0] or row.partition
+        return self.topics.life(topic, row.line.get("clock", "host"), row.inv, ended)
 
     def rows(self, partition: PartitionName, *ops: str) -> list[Row]:
         """All rows of some calls about one partition; the rows of a process are in its order."""

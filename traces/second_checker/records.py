@@ -148,12 +148,13 @@ def _numbers(h: History, sent: Row, topic: str, last: int) -> tuple[int, int]:
         if line["seq"] >= sent.line["seq"] and reported is not None:
             most = min(most, reported)
         if line["seq"] <= sent.line["seq"] and reported is not None:
-            least = max(least, reported)
+            least = reported  # a topic that is made anew may have fewer
         if line["op"] == "send" and line["seq"] < sent.line["seq"]:
             for record in line.get("records") or ():
                 if record["topic"] == topic and record.get("partition") is not None:
                     least = max(least, _fits(record, line, partitioner, least, last))
-    return least, min([most, *_before_more(h, sent, topic)])
+    most = min([most, *_before_more(h, sent, topic)])
+    return min(least, most), most
 
 
 def _counted(line: TraceLine, topic: str) -> int | None:

@@ -101,17 +101,13 @@ class Row:
 TOPICS = ("create_topics", "delete_topics", "describe_topics")
 
 
-def lives_reported(line: TraceLine) -> Iterator[tuple[str, str | None]]:
-    """Topics, each with the id that a line reports; None if the line deleted it."""
+def lives_reported(line: TraceLine) -> Iterator[tuple[str, str]]:
+    """Topics, each with the id that a line reports."""
     reported_names: dict[str, str] = line.get("topic_ids") or {}
     yield from reported_names.items()
     for record in line.get("records") or ():
         if record.get("topic_id") is not None:
             yield record["topic"], record["topic_id"]
-    if line["op"] == "delete_topics" and line["outcome"] == "ok" and "returned_ns" in line:
-        yield from (
-            (topic, None) for topic in line.get("topics") or () if topic not in reported_names
-        )
 
 
 def before(one: Row, two: Row) -> bool:

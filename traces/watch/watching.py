@@ -11,10 +11,10 @@ from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.engines.scopes import SCOPES
 from traces.ingest.evidence import Evidence
-from traces.ingest.memberships import Moves, lives, moves
 from traces.model.columns import MutableColumns
 from traces.model.configured import context
 from traces.model.context import Context, Ints
+from traces.model.memberships import Moves, lives, moves
 from traces.model.meta import Meta
 from traces.model.names import Names
 from traces.model.schema import NONE, Op

@@ -17,9 +17,10 @@ from refimpl.edge.commands.connection import (
     pairs,
     refused,
 )
-from refimpl.outputs import json_option, write_json
+from refimpl.edge.commands.consume import recording
+from refimpl.outputs import FolderToWrite, json_option, write_json
 
-ACTIONS = ("list", "create", "describe", "alter", "delete")
+CHANGES = ("create", "alter", "delete")
 PARTITIONS_AT_ONCE = 2000
 #: The partitions that one of the options asks for, by partition and min.insync.replicas
 FILTERS: Mapping[str, Callable[[Any, int], bool]] = {
@@ -51,23 +52,34 @@ FILTERS: Mapping[str, Callable[[Any, int], bool]] = {
 @click.option("--unavailable-partitions", "unavailable", is_flag=True, help="These alone.")
 @click.option("--under-min-isr-partitions", "under_min_isr", is_flag=True, help="These alone.")
 @click.option("--at-min-isr-partitions", "at_min_isr", is_flag=True, help="These alone.")
+@click.option(
+    "--record", type=FolderToWrite(), metavar="RUN", help="Record what is changed, for `check`."
+)
 @json_option("What is printed")
 def topics(
-    target: AskedCluster, action: str | None, json_file: Path | None, **options: Any
+    target: AskedCluster,
+    action: str | None,
+    record: Path | None,
+    json_file: Path | None,
+    **options: Any,
 ) -> None:
     """List, create, describe, alter and delete topics, as kafka-topics.sh does.
 
-    Exit codes: 0, or 2 where the cluster does not answer, refuses, or has no such topic.
+    With --record, a line of the trace in the folder RUN tells each topic that is created, deleted,
+    or given more partitions. Exit codes: 0, or 2 where the cluster does not answer, refuses, or has
+    no such topic.
     """
     if action is None:
         raise click.UsageError("say --list, --create, --describe, --alter or --delete")
-    if action in ("create", "alter", "delete") and not options["topic"]:
+    if action in CHANGES and not options["topic"]:
         raise click.UsageError(f"--{action} needs --topic")
     if action == "alter" and options["partitions"] is None:
         raise click.UsageError("--alter needs --partitions; settings are altered by `configs`")
     if action != "describe" and any(options[name] for name in FILTERS):
         raise click.UsageError("the options …-partitions go with --describe")
-    with target.client() as admin:
+    if record and action not in CHANGES:
+        raise click.UsageError("--record goes with --create, --alter or --delete")
+    with target.client() as asking, recording(asking, record) as admin:
         write_json(json_file, DO[action](admin, options))
 
 

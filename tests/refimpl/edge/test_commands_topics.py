@@ -1,5 +1,6 @@
 """`highwater topics` of our own brokers, and how any verb reaches a cluster."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,25 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(
     assert told(topics, at, "--delete", "--topic", "made", "--if-exists") == ""
 
 
+def test_what_is_done_to_topics_is_recorded(cluster: BlockingCluster, tmp_path: Path) -> None:
+    at, of_topic = cluster.bootstrap, ("--topic", "told", "--record", str(tmp_path / "run"))
+    told(topics, at, "--create", *of_topic, "--partitions", "2")
+    told(topics, at, "--alter", *of_topic, "--partitions", "3")
+    told(topics, at, "--delete", *of_topic)
+    told(topics, at, "--create", "--topic", "there")
+    assert "TOPIC_ALREADY" in refused(topics, at, "--create", "--topic", "there", *of_topic[2:])
+    files = sorted((tmp_path / "run").glob("*.ndjson"))
+    found = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    changes = [line for line in found if line["op"] not in ("close", "describe_topics")]
+    ops = ["create_topics", "metadata", "create_partitions", "delete_topics", "create_topics"]
+    assert [line["op"] for line in changes] == ops
+    assert [line["outcome"] == "ok" for line in changes] == [True, True, True, True, False]
+    counts = [line.get("partition_counts") for line in changes]
+    assert counts == [{"told": 2}, {"told": 2}, {"told": 3}, None, None]
+    made, asked = changes[0], next(x for x in found if x["op"] == "describe_topics")
+    assert made["topic_ids"] == asked["topic_ids"] != {}
+
+
 def test_replicas_are_assigned_by_hand(cluster: BlockingCluster, tmp_path: Path) -> None:
     at = cluster.bootstrap
     told(topics, at, "--create", "--topic", "hand", "--replica-assignment", "3:1,2:3")
@@ -72,6 +92,7 @@ def test_partitions_without_a_leader_or_a_replica_are_found() -> None:
     ("arguments", "complaint"),
     [
         ((), "say --list"),
+        (("--list", "--record", "run"), "--record goes with --create, --alter or --delete"),
         (("--create",), "--create needs --topic"),
         (("--describe", "--topic", "nope"), "the cluster has no topic nope"),
         (("--delete", "--topic", "nope"), "the cluster has no topic nope"),

@@ -15,12 +15,14 @@ from confluent_kafka.admin import (
     ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
     ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     NewPartitions,  # pyright: ignore[reportPrivateImportUsage]
+    NewTopic,  # pyright: ignore[reportPrivateImportUsage]
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
 from tests.traces.record.clients import lines
 from traces.record import recorded
-from traces.record.admin import ConfluentAdmin, KafkaPythonAdmin
+from traces.record.confluent_admin import ConfluentAdmin
+from traces.record.kafka_python_admin import KafkaPythonAdmin
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
@@ -160,6 +162,72 @@ def test_kafka_pythons_administrator_tells_settings_as_well(tmp_path: Path) -> N
     ]
 
 
+def test_what_confluents_administrator_does_to_topics(tmp_path: Path) -> None:
+    @define
+    class Description:
+        topic_id: str
+
+    ids = {"t": ["AQEBAQEBAQEBAQEBAQEBAQ", "AgICAgICAgICAgICAgICAg"], "u": ["A" * 22]}
+    exists = settled(KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)))
+
+    class Answering(AdminClient):
+        def create_topics(self, new_topics: list[Any], **_: Any) -> Any:
+            return {one.topic: exists if one.topic == "u" else settled() for one in new_topics}
+
+        def delete_topics(self, topics: list[str], **_: Any) -> Any:
+            for topic in topics:
+                ids[topic].pop(0)
+            return {topic: settled() for topic in topics}
+
+        def describe_topics(self, topics: Any, **_: Any) -> Any:
+            futures: dict[str, Any] = {}
+            for topic in topics.topic_names:
+                futures[topic] = Future()
+                futures[topic].set_result(Description(ids[topic][0]))
+            return futures
+
+    admin = recorded(Answering({"bootstrap.servers": "127.0.0.1:1"}), tmp_path, name="a")
+    admin.create_topics([NewTopic("t", 2, 1), NewTopic("u", 1, 1)])
+    admin.create_topics([NewTopic("v", 2, 1)], validate_only=True)
+    admin.delete_topics(["t"])
+    admin.create_topics([NewTopic("t")])
+    admin.close()
+    found = lines(tmp_path, "a#0")
+    changes = [x for x in found if x["op"] not in ("describe_topics", "close")]
+    assert [(x["op"], x["topics"], x["outcome"]) for x in changes] == [
+        ("create_topics", ["t"], "ok"),
+        ("create_topics", ["u"], "fail"),
+        ("delete_topics", ["t"], "ok"),
+        ("create_topics", ["t"], "ok"),
+    ]
+    assert [x.get("partition_counts") for x in changes] == [{"t": 2}, {"u": 1}, None, None]
+    asked = [x["topic_ids"]["t"][:2] for x in found if x["op"] == "describe_topics"]
+    assert list(dict.fromkeys(asked)) == ["AQ", "Ag"]
+    before = [x["op"] for x in found[: found.index(changes[2])]]
+    assert "describe_topics" in before  # the id is asked for before it is deleted
+
+
+def test_an_exception_about_several_topics_tells_of_none_for_sure(tmp_path: Path) -> None:
+    client = KafkaAdminClient(refusal=GroupIdNotFoundError())
+    admin = recorded(client, tmp_path, name="a")
+    with suppress(GroupIdNotFoundError):
+        admin.delete_topics(["t", "u"])
+    with suppress(GroupIdNotFoundError):
+        admin.delete_groups(["g", "h"])
+    client.refusal, client.answer = None, {"topics": [{"name": "t", "error_code": 36}]}
+    admin.create_topics({"t": {"num_partitions": 2}, "u": {}}, raise_errors=False)
+    admin.create_topics(["v"], None, True)
+    admin.close()
+    found = [(x["op"], x["outcome"], x.get("error")) for x in lines(tmp_path, "a#0")]
+    assert found == [
+        *[("delete_topics", "info", "GROUP_ID_NOT_FOUND")] * 2,
+        *[("delete_groups", "info", "GROUP_ID_NOT_FOUND")] * 2,
+        ("create_topics", "fail", "TOPIC_ALREADY_EXISTS"),
+        ("create_topics", "info", None),
+        ("close", "ok", None),
+    ]
+
+
 class GroupIdNotFoundError(Exception):
     """As kafka-python's, which tells the broker's code."""
 
@@ -182,6 +250,12 @@ class KafkaAdminClient:
 
     def create_partitions(self, topic_partitions: dict[str, Any]) -> Any:
         return self._answer(topic_partitions)
+
+    def create_topics(self, new_topics: Any, *_: Any, raise_errors: bool = True) -> Any:
+        return self._answer(new_topics)
+
+    def delete_topics(self, topics: list[str]) -> Any:
+        return self._answer(topics)
 
     def close(self) -> None:
         pass

@@ -13,24 +13,24 @@ from traces.model.context import Ints
 from traces.model.partitioners import key_hash
 from traces.model.schema import NONE, Flag, Op, Outcome
 
-_PARTITIONER = "murmur2_random"
-_KEYS = 64  # of each partition
+PARTITIONER = "murmur2_random"
+KEYS = 64  # of each partition
 
 
-def _hash(key: int) -> int:
-    return key_hash(_PARTITIONER, key_name(key))
+def hash_of(key: int) -> int:
+    return key_hash(PARTITIONER, key_name(key))
 
 
 @cache
-def _keys() -> tuple[Ints, Ints]:
+def keys_by_partition() -> tuple[Ints, Ints]:
     """Keys by partition, and their hashes."""
     mine: list[list[int]] = [[] for _ in range(SCENARIO_PARTITIONS)]
     key = 0
-    while min(map(len, mine)) < _KEYS:
-        mine[(_hash(key) & 0x7FFFFFFF) % SCENARIO_PARTITIONS].append(key)
+    while min(map(len, mine)) < KEYS:
+        mine[(hash_of(key) & 0x7FFFFFFF) % SCENARIO_PARTITIONS].append(key)
         key += 1
-    keys = np.array([several[:_KEYS] for several in mine])
-    return keys, np.array([[_hash(int(key)) for key in several] for several in keys])
+    keys = np.array([several[:KEYS] for several in mine])
+    return keys, np.array([[hash_of(int(key)) for key in several] for several in keys])
 
 
 @define(slots=False)
@@ -41,8 +41,8 @@ class Keyed(Scenario):
 
     def make(self) -> None:
         """The last record of each partition was refused before, when another process sent it."""
-        keys, hashes = (table[self.partition, self.nth % _KEYS] for table in _keys())
-        hasher = self.producer("hasher", partitioner=_PARTITIONER)
+        keys, hashes = (table[self.partition, self.nth % KEYS] for table in keys_by_partition())
+        hasher = self.producer("hasher", partitioner=PARTITIONER)
         self.send(hasher, key=keys, detail=hashes, flags=int(Flag.LEFT))
         again = self.records(self.nth == self.each - 1)
         me = {"process": self.producer("refused")}
@@ -56,9 +56,9 @@ class Keyed(Scenario):
 def elsewhere_by_key(s: ScenarioSlot) -> bool:
     """A record is sent to another partition than that of its key."""
     key = 1_000_000 * (s.number + 1)
-    while (_hash(key) & 0x7FFFFFFF) % SCENARIO_PARTITIONS == s.partition:
+    while (hash_of(key) & 0x7FFFFFFF) % SCENARIO_PARTITIONS == s.partition:
         key += 1
-    return s.put("sends", s.one("sends"), key=key, detail=_hash(key))
+    return s.put("sends", s.one("sends"), key=key, detail=hash_of(key))
 
 
 @in_rows("P5 L2", scenario="Keyed")

@@ -82,7 +82,7 @@ class Deleted(Scenario):
         self.call("asked", Op.EARLIEST, 10, surveyor, offset=start)
         kept = self.end - self.each + middle
         late = {"process": self.process(f"auditor-{self.number}"), "partition": self.partitions}
-        self.add("checked", Op.EARLIEST, inv=self.afterwards(14), offset=kept, **late)
+        self.add("checked", Op.EARLIEST, inv=self.afterwards(14, 1), offset=kept, **late)
         self.scan(self.offset >= kept, start=kept)
 
 

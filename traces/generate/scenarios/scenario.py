@@ -59,8 +59,8 @@ class Scenario:
         return self.number == self.plan.chunks - 1
 
     @property
-    def end(self) -> int:
-        """The end of the log, when all is over."""
+    def end(self) -> Any:
+        """The end of the log of each partition, or of all, when all is over."""
         return self.plan.chunks * self.width
 
     def at(self, phase: Any, step: Any = 0) -> Any:
@@ -136,14 +136,19 @@ class Scenario:
         return np.arange(SCENARIO_PARTITIONS)
 
     @property
+    def written(self) -> Ints:
+        """Those that are there in this generation."""
+        return self.partitions
+
+    @property
     def partition(self) -> Ints:
         """The partition of each record."""
-        return np.repeat(self.partitions, self.each)
+        return np.repeat(self.written, self.each)
 
     @property
     def nth(self) -> Ints:
         """The index of each record among its partition's records of this generation."""
-        return np.tile(np.arange(self.each), SCENARIO_PARTITIONS)
+        return np.tile(np.arange(self.each), len(self.written))
 
     @property
     def begin(self) -> int:

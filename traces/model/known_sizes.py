@@ -25,10 +25,11 @@ def sizes(columns: IntColumns) -> dict[str, list[int]]:
     if not len(rows):
         return {}
     number = np.where(reported, columns["offset"], columns["partition"] + 1)
-    adding = columns["seq"][calls(columns, Op.CREATE_PARTITIONS)]
+    call = columns["process"].astype(np.int64) * (int(columns["seq"].max()) + 1) + columns["seq"]
+    adding = call[calls(columns, Op.CREATE_PARTITIONS)]
     found = (
         *(columns["process"], columns["topic"], columns["seq"] + np.where(reported, 0, 1), number),
-        *(reported, reported & np.isin(columns["seq"], adding), columns["clock"], columns["inv"]),
+        *(reported, reported & np.isin(call, adding), columns["clock"], columns["inv"]),
     )
     table = np.stack([np.asarray(column, np.int64) for column in found], axis=1)[rows]
     table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
