@@ -23,6 +23,7 @@ from traces.record.ids import IdOf
 
 if TYPE_CHECKING:
     from traces.api import Result
+    from traces.record.confluent_ids import SharedAdmins
 
 How = Literal["judge", "record", "off"]
 CLOSE_S = 10.0
@@ -130,16 +131,19 @@ class Trace:
         patched = self._unpatch()
         if not self.clients:
             return NO_CLIENT if patched else None
+        from traces.record.confluent_ids import SharedAdmins
+
+        admins = SharedAdmins()
         self.kafka.recover()
         for client in self.clients:
-            _close(client)
+            _close(client, admins)
         if self.how == "off":
             rmtree(self.run)
         if self.how != "judge":
             return None
-        return self._judge(self._scan())
+        return self._judge(self._scan(admins))
 
-    def _scan(self) -> list[str]:
+    def _scan(self, admins: "SharedAdmins") -> list[str]:
         """The final scan; why it is not complete."""
         from traces.record.contents import contents
         from traces.record.final_scan import FinalScan, isolations, settle_all
@@ -154,6 +158,7 @@ class Trace:
             topics=sorted(found.topics),
             isolations=isolations(found),
             id_of=next(iter(self._ids)),
+            admin_of=admins.of,
         ).read(found, left)
         return [
             *(f"{name} is still running" for name in scan.running),
@@ -248,14 +253,17 @@ def _line(event: Mapping[str, Any], begin: int) -> str:
     return f"{(_invoked(event) - begin) / 1e6:9.1f} ms  {event_line(dict(event))}"
 
 
-def _close(client: Any) -> None:
+def _close(client: Any, admins: "SharedAdmins") -> None:
     """Close a client that the test left open; one that cannot be closed has crashed.
 
-    A client of aiokafka cannot: its event loop may be over.
+    A client of aiokafka cannot: its event loop may be over. As it leaves, a client of
+    confluent-kafka asks for the ids of its topics.
     """
-    process = client._process  # pyright: ignore[reportPrivateUsage]
+    process, asking = client._process, client._ids.ask  # pyright: ignore[reportPrivateUsage]
     if process.ended:
         return
+    if hasattr(asking, "admin_of"):
+        asking.admin_of = admins.of
     if not inspect.iscoroutinefunction(getattr(client, "stop", None)):
         with suppress(Exception):
             if not (hasattr(client, "flush") and client.flush(CLOSE_S)):

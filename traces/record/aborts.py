@@ -18,7 +18,6 @@ from traces.record.coordinator_logs import (
     SHORT,
     messages,
     partition_of,
-    reader,
     since_ms,
     string,
 )
@@ -91,7 +90,7 @@ def _take(found: Ended, line: Mapping[str, Any]) -> None:
             found.began_ns = began if found.began_ns is None else min(began, found.began_ns)
 
 
-def ended_by_others(used: Library, conf: Mapping[str, Any], found: Ended) -> list[str]:
+def ended_by_others(used: Library, reader: Any, found: Ended) -> list[str]:
     """Transactional ids of which records were aborted, and no coordinator has decided that.
 
     Raises the library's error, or `TimeoutError`, where the coordinators' log cannot be read.
@@ -99,17 +98,13 @@ def ended_by_others(used: Library, conf: Mapping[str, Any], found: Ended) -> lis
     torn = found.torn()
     if not torn:
         return []
-    consumer = reader(used, conf)
-    try:
-        count = len(consumer.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions)
-        decided = _aborted(
-            message
-            for number in sorted({partition_of(name, count) for name in torn})
-            for message in messages(consumer, used, TOPIC, number, since_ms(found.began_ns))
-        )
-        return sorted(torn - set(decided))
-    finally:
-        consumer.close()
+    count = len(reader.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions)
+    decided = _aborted(
+        message
+        for number in sorted({partition_of(name, count) for name in torn})
+        for message in messages(reader, used, TOPIC, number, since_ms(found.began_ns))
+    )
+    return sorted(torn - set(decided))
 
 
 def _aborted(log: Iterable[Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from traces.record.topic_settings import in_our_words
 PATIENCE_S = 30
 INTERNAL = ("__consumer_offsets",)
 RETENTION = "offsets.retention.minutes"
+LEAST_RETENTION_NS = 60_000_000_000  # of one minute, the least that brokers accept
 
 
 class NoLibraryError(Exception):
@@ -32,7 +33,7 @@ class Cluster:
     internal: dict[str, dict[str, Any]]
     headless: list[str]
     ids: dict[str, str] = field(factory=dict[str, str])
-    group_retention: int | None = None  # offsets.retention.minutes, if all brokers have one
+    group_retention: int | None = None  # offsets.retention.minutes, if all brokers have the same
 
 
 def library() -> Library:
@@ -46,16 +47,20 @@ def library() -> Library:
     return Library(ck.Consumer, admin.AdminClient, ck.TopicPartition, admin.ConfigResource, eof)
 
 
-def describe(used: Library, conf: Mapping[str, Any], wanted: Iterable[str]) -> Cluster:
+def describe(
+    used: Library, conf: Mapping[str, Any], wanted: Iterable[str], lasted_ns: int | None = None
+) -> Cluster:
     """The settings of these topics, and of those in which coordinators keep what they know.
 
-    Raises `ClusterError`.
+    `lasted_ns` tells how long the run has lasted, if that is known: in less than a minute no group
+    expires, and brokers are not asked for all their settings. Raises `ClusterError`.
     """
     ck: Any = import_module("confluent_kafka")
     client = used.admin({"client.id": "highwater-record-scan", **conf})
     names = sorted(wanted)
     try:
-        found = client.list_topics(timeout=PATIENCE_S).topics
+        metadata = client.list_topics(timeout=PATIENCE_S)
+        found = metadata.topics
         unknown = [name for name in names if name not in found or found[name].error is not None]
         if unknown:
             raise ClusterError(f"the cluster has no topic {', '.join(unknown)}")
@@ -78,18 +83,23 @@ def describe(used: Library, conf: Mapping[str, Any], wanted: Iterable[str]) -> C
         {name: topics[name] for name in own},
         headless,
         ids,
-        _group_retention(used, client),
+        _group_retention(used, client, metadata.brokers) if _may_expire(lasted_ns) else None,
     )
 
 
-def _group_retention(used: Library, client: Any) -> int | None:
+def _may_expire(lasted_ns: int | None) -> bool:
+    """True if a group may have expired in so much time; its first seconds are not known exactly."""
+    return lasted_ns is None or lasted_ns > LEAST_RETENTION_NS // 2
+
+
+def _group_retention(used: Library, client: Any, brokers: Iterable[int]) -> int | None:
     """After how many minutes a group without members expires; None where brokers do not tell."""
     ck: Any = import_module("confluent_kafka")
     try:
-        ids = client.list_topics(timeout=PATIENCE_S).brokers
-        asked = [used.resource("broker", str(id)) for id in ids]
-        answers: Any = client.describe_configs(asked, request_timeout=PATIENCE_S) if asked else {}
-        configs: list[Any] = [future.result(PATIENCE_S) for future in answers.values()]
+        # The client takes one broker in a call.
+        asked = [[used.resource("broker", str(id))] for id in brokers]
+        answers = [client.describe_configs(one, request_timeout=PATIENCE_S) for one in asked]
+        configs: list[Any] = [f.result(PATIENCE_S) for one in answers for f in one.values()]
     except ck.KafkaException:  # who may read topics need not be allowed to read brokers' settings
         return None
     reported = {c[RETENTION].value for c in configs if RETENTION in c}

@@ -17,7 +17,6 @@ from traces.record.coordinator_logs import (
     SHORT,
     messages,
     partition_of,
-    reader,
     since_ms,
     string,
 )
@@ -81,16 +80,17 @@ def _add(found: Recorded, group: str, line: Mapping[str, Any]) -> None:
 
 
 def commits_of_others(
-    used: Library, conf: Mapping[str, Any], known: Recorded, partitions: int
+    used: Library, reader: Any, known: Recorded, partitions: int
 ) -> dict[str, list[Commit]]:
     """For each group the commits in the log that no recorded process made.
 
-    `partitions` is how many `__consumer_offsets` has. Raises the library's error, or
-    `TimeoutError`, where it cannot be read.
+    `reader` also reads what an open transaction holds back, and `partitions` is how many
+    `__consumer_offsets` has. Raises the library's error, or `TimeoutError`, where it cannot be
+    read.
     """
     others: dict[str, list[Commit]] = {group: [] for group in sorted(known.groups)}
     left = Counter(known.commits)
-    for commit in _logged(used, conf, known, partitions):
+    for commit in _logged(used, reader, known, partitions):
         left[commit] -= 1
         # A group that is deleted loses every offset that it had.
         more = known.deletions[commit[0]] if commit[2] == GONE else 0
@@ -99,20 +99,14 @@ def commits_of_others(
     return others
 
 
-def _logged(
-    used: Library, conf: Mapping[str, Any], known: Recorded, partitions: int
-) -> Iterator[Commit]:
+def _logged(used: Library, reader: Any, known: Recorded, partitions: int) -> Iterator[Commit]:
     """The commits of these groups since the run began, in the order of their logs."""
     since = since_ms(known.began_ns)
-    consumer = reader(used, conf)
-    try:
-        for number in sorted({partition_of(group, partitions) for group in known.groups}):
-            for message in messages(consumer, used, TOPIC, number, since):
-                commit = decoded(message.key(), message.value())
-                if commit is not None and commit[0] in known.groups:
-                    yield commit
-    finally:
-        consumer.close()
+    for number in sorted({partition_of(group, partitions) for group in known.groups}):
+        for message in messages(reader, used, TOPIC, number, since):
+            commit = decoded(message.key(), message.value())
+            if commit is not None and commit[0] in known.groups:
+                yield commit
 
 
 def decoded(key: bytes | None, value: bytes | None) -> Commit | None:

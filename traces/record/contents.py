@@ -9,6 +9,9 @@ from typing import Any, BinaryIO, cast
 import orjson
 from attrs import define, field
 
+from traces.record.boots import clock_domain
+from traces.record.process import now
+
 PROCESS_FILES = (".ndjson", ".ndjson.gz")
 SCANNER = "highwater record-scan"
 
@@ -43,6 +46,14 @@ class Contents:
     transactional: bool = False
     own_ids: bool = False
     hashes: bool = False
+    #: The first call of each process, by the clock of this machine; None for another clock
+    began: list[int | None] = field(factory=list[int | None])
+
+    @property
+    def lasted_ns(self) -> int | None:
+        """The time since the first call of all, if it is known."""
+        known = [one for one in self.began if one is not None]
+        return now() - min(known) if known and len(known) == len(self.began) else None
 
 
 def contents(run: Path) -> Contents:
@@ -54,6 +65,7 @@ def contents(run: Path) -> Contents:
         if recorder is not None and recorder.client.startswith(SCANNER):
             continue
         found.names.append(str(head.get("process", file.name)))
+        found.began.append(head.get("invoked_ns") if head.get("clock") == clock_domain() else None)
         if recorder is not None:
             found.processes.append(recorder)
             found.own_ids |= recorder.ids is None

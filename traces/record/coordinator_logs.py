@@ -2,7 +2,7 @@
 
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from refimpl.java_hash import string_hash
@@ -12,13 +12,6 @@ from traces.record.scan import Library, next_messages
 MARGIN_MS = 1_000
 PATIENCE_S = 30
 SHORT = struct.Struct(">h")
-
-
-def reader(used: Library, conf: Mapping[str, Any]) -> Any:
-    """A consumer for these topics. What an open transaction holds back is read as well."""
-    mine = {"client.id": "highwater-record-scan", "group.id": "highwater-record-scan"}
-    mine |= {"enable.auto.commit": False, "isolation.level": "read_uncommitted"}
-    return used.consumer({**mine, **conf, "auto.offset.reset": "error"})
 
 
 def since_ms(began_ns: int | None) -> int | None:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from traces.record.aborts import ended, ended_by_others
 from traces.record.altered import earlier
@@ -17,12 +17,14 @@ from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.meta import merged, read, write
 from traces.record.process import COUNTER_BITS, open_process
+from traces.record.readers import Readers
 from traces.record.run import TAKEN
-from traces.record.scan import Library, Progress, Scan
+from traces.record.scan import Progress, Scan
 from traces.record.senders import Seen, calls_of
 from traces.record.settling import Settled, StillRunningError, settle
 
-ISOLATIONS = {"read_uncommitted": "scan-ru", "read_committed": "scan-rc"}
+UNCOMMITTED = "read_uncommitted"
+ISOLATIONS = {UNCOMMITTED: "scan-ru", "read_committed": "scan-rc"}
 
 
 @frozen
@@ -53,7 +55,7 @@ def settle_all(run: Path) -> Journals:
 
 def isolations(found: Contents) -> list[str]:
     """The isolations by default: also read_committed, if the run has transactions."""
-    return list(ISOLATIONS) if found.transactional else ["read_uncommitted"]
+    return list(ISOLATIONS) if found.transactional else [UNCOMMITTED]
 
 
 @frozen
@@ -81,7 +83,10 @@ def _no_progress(isolation: str) -> AbstractContextManager[Progress]:
 
 @frozen(kw_only=True)
 class FinalScan:
-    """The options of a final scan. `conf` is librdkafka's; `showing` shows progress."""
+    """The options of a final scan. `conf` is librdkafka's; `showing` shows progress.
+
+    `admin_of` makes an admin client of a `conf`, for a caller that has one open already.
+    """
 
     run: Path
     conf: Mapping[str, str]
@@ -92,6 +97,7 @@ class FinalScan:
     #: Whether `all` or `some` who sent were recorded, where the caller knows
     senders: str | None = None
     showing: Callable[[str], AbstractContextManager[Progress]] = field(default=_no_progress)
+    admin_of: Callable[[Mapping[str, Any]], Any] | None = None
 
     def read(self, found: Contents, left: Journals) -> Scanned:
         """Read what the log holds, after which the run can be judged.
@@ -99,21 +105,27 @@ class FinalScan:
         Processes that still run, and damaged journals, are known to be missing. Raises
         NoLibraryError, ClusterError, BadMetaError.
         """
+        used = library()
+        if self.admin_of is not None:
+            used = evolve(used, admin=self.admin_of)
+        with Readers(used, self.conf) as readers:
+            return self._read(found, left, readers)
+
+    def _read(self, found: Contents, left: Journals, readers: Readers) -> Scanned:
         run, before = self.run, read(self.run)
         before |= {} if self.senders is None else {"senders": self.senders}
-        used = library()
-        cluster = describe(used, self.conf, self.topics)
+        cluster = describe(readers.library, self.conf, self.topics, found.lasted_ns)
         for file in scan_files(run):
             file.unlink()  # it was not the final scan after all
         counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
         unread: list[str] = []
         for isolation in self.isolations:
-            unread += self._scan(isolation, used, found.hashes, cluster)
+            unread += self._scan(isolation, readers, found.hashes, cluster)
         notes: list[str] = []
-        committers = self._committers(used, cluster, notes)
+        committers = self._committers(readers, cluster, notes)
         # A scan that did not come to its end tells nothing of what is not visible.
         asks = found.transactional and not unread
-        enders = self._enders(used, notes) if asks else None
+        enders = self._enders(readers, notes) if asks else None
         again = contents(run)
         if "senders" not in before:
             for topic, who in _senders(run, again).items():
@@ -128,24 +140,25 @@ class FinalScan:
         write(run, merged(*said) | ({"transaction_ends": enders} if enders else {}))
         return scanned
 
-    def _committers(self, used: Library, cluster: Cluster, notes: list[str]) -> dict[str, str]:
+    def _committers(self, readers: Readers, cluster: Cluster, notes: list[str]) -> dict[str, str]:
         """For each group of the run whether `all` who committed for it were recorded, or `some`."""
         known = recorded_commits(self.run)
         internal = cluster.internal.get(TOPIC)
         if internal is None or not known.groups:
             return {}
         try:
-            others = commits_of_others(used, self.conf, known, internal["partitions"])
+            reader = readers.of(UNCOMMITTED)
+            others = commits_of_others(readers.library, reader, known, internal["partitions"])
         except Exception as error:  # of a library that is loaded when it is called for; a time-out
             notes.append(f"nobody knows who else commits: {TOPIC} cannot be read: {error}")
             return dict.fromkeys(sorted(known.groups), "some")
         notes += [reported(group, commits) for group, commits in others.items() if commits]
         return {group: "some" if commits else "all" for group, commits in others.items()}
 
-    def _enders(self, used: Library, notes: list[str]) -> str | None:
+    def _enders(self, readers: Readers, notes: list[str]) -> str | None:
         """`some`, if an operator aborted what a producer had committed."""
         try:
-            names = ended_by_others(used, self.conf, ended(self.run))
+            names = ended_by_others(readers.library, readers.of(UNCOMMITTED), ended(self.run))
         except Exception as error:  # of a library that is loaded when it is called for; a time-out
             notes.append(f"nobody knows who else ends transactions: {error}")
             return None
@@ -153,14 +166,15 @@ class FinalScan:
             notes.append(f"aborted by nobody's producer or coordinator: {', '.join(names)}")
         return "some" if names else None
 
-    def _scan(self, isolation: str, used: Library, hashes: bool, cluster: Cluster) -> list[str]:
+    def _scan(self, isolation: str, readers: Readers, hashes: bool, cluster: Cluster) -> list[str]:
         counts = {name: topic["partitions"] for name, topic in cluster.topics.items()}
         head: dict[str, Any] = {"role": "scan", "client": SCANNER, "configured": {}}
         process = open_process(self.run, ISOLATIONS[isolation], head, TAKEN, settle)
         with self.showing(isolation) as progress:
-            how = (self.conf, self.id_of, hashes, self.stalled_after_s, progress, cluster.ids)
+            how = (self.id_of, hashes, self.stalled_after_s, progress, cluster.ids)
             how = (*how, cluster.headless)
-            return Scan(used, process, isolation, *how).run(counts)
+            client = readers.of(isolation)
+            return Scan(readers.library, client, process, isolation, *how).run(counts)
 
 
 def _senders(run: Path, found: Contents) -> dict[str, str]:

@@ -116,9 +116,14 @@ class Journal:
         self.put(REPORT.pack(_REPORT_SIZE, now(), *numbers, REPORTED))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, without the space that was reserved behind its last entry.
+
+        Whoever settles the journal would read that, as long as it is a few MB of zeros.
+        """
         with self._lock:
             if self._descriptor >= 0:
+                if self._map is not None:
+                    os.ftruncate(self._descriptor, self._start + self._at + SUM.size)
                 self._let_go()
 
     def put(self, entry: bytes) -> None:

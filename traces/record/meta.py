@@ -1,7 +1,6 @@
 """`meta.json` of a recorded run: what stands there stays, what the recorder knows is put in."""
 
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import orjson
 
 from traces.record.process import clock_domain, now
 from traces.record.topic_settings import with_earlier
+from traces.record.versions import version
 
 if TYPE_CHECKING:  # what reads journals needs more than an application has
     from traces.record.cluster import Cluster

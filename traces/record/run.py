@@ -3,7 +3,7 @@
 import atexit
 import sys
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from traces.record.ids import IdOf
 from traces.record.journal import SUFFIX
 from traces.record.process import Process, open_process
 from traces.record.settling import EXIT, settle
+from traces.record.versions import version
 from traces.record.wrapper import ClientOptions
 
 #: Every name that a process of the run has taken, whatever became of its file since.

@@ -18,7 +18,6 @@ from traces.record.wrapper import ClientOptions
 #: Records in a line; a partition that holds more has several lines, and the last tells its end.
 MOST_RECORDS = 100_000
 AT_ONCE = 10_000
-GROUP = "highwater-record-scan"  # never joined, never committed for: librdkafka asks for a name
 
 Partitions = Mapping[str, int]
 Progress = Callable[[int], None]
@@ -58,9 +57,9 @@ class Scan:
     """
 
     library: Library
+    client: Any
     process: Process
     isolation: str
-    conf: Mapping[str, Any]
     id_of: IdOf | None
     hashes: bool
     stalled_after_s: float
@@ -74,25 +73,12 @@ class Scan:
 
     def run(self, topics: Partitions) -> list[str]:
         """Read it all; returns the partitions whose end was not reached."""
-        conf = {
-            "client.id": "highwater-record-scan",
-            **self.conf,
-            "group.id": GROUP,
-            "isolation.level": self.isolation,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-        }
-        client = self.library.consumer(conf)
         # A wrapper without a journal of its own: it knows how a message becomes a record.
         reader = ConfluentConsumer(
-            client, ClientOptions(self.process, self.id_of, {}, self.hashes), {}
+            self.client, ClientOptions(self.process, self.id_of, {}, self.hashes), {}
         )
-        try:
-            self._list(client, topics)
-            self._read(client, reader)
-        finally:
-            client.close()
+        self._list(self.client, topics)
+        self._read(self.client, reader)
         self.process.end()
         return [*self._unlisted, *(p.name for p in self._partitions.values() if not p.done)]
 

@@ -24,7 +24,7 @@ class TopicIds:
     """
 
     def __init__(self, process: Process, ask: Ask | None, since: Callable[[], int] = now) -> None:
-        self._process, self._ask, self._since = process, ask, since
+        self._process, self.ask, self._since = process, ask, since
         self._met: set[str] = set()
         self._over = False
         self._lock = Lock()
@@ -32,7 +32,7 @@ class TopicIds:
     def met(self, topics: Iterable[str]) -> None:
         """The client uses these topics."""
         new = [topic for topic in topics if topic not in self._met]
-        if new and self._ask is not None:
+        if new and self.ask is not None:
             self._met.update(new)
             Thread(target=self._note, args=(new,), daemon=True).start()
 
@@ -58,7 +58,7 @@ class TopicIds:
         invoked = self._since()
         ids: Mapping[str, str] = {}
         try:
-            ids = ids if self._ask is None else self._ask(topics)
+            ids = ids if self.ask is None else self.ask(topics)
         except Exception:  # whatever it is, it is no trouble of the application
             return
         with self._lock:

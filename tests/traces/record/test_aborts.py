@@ -74,8 +74,6 @@ class Reader:
         begin, self.at = self.at, min(self.at + count, len(self.states))
         return [_message(*self.states[number], number) for number in range(begin, self.at)]
 
-    def close(self) -> None: ...
-
 
 def _message(name: str, status: int, number: int) -> Message:
     value = kafka.TransactionLogValue(
@@ -93,13 +91,11 @@ def _message(name: str, status: int, number: int) -> Message:
 
 
 def others(run: Path, *states: tuple[str, int]) -> list[str]:
-    def consumer(_conf: dict[str, Any]) -> Reader:
-        return Reader(list(states))
-
     def partition(topic: str, number: int, offset: int = 0) -> Any:
         return SimpleNamespace(topic=topic, partition=number, offset=offset)
 
-    return ended_by_others(Library(consumer, None, partition, None, 0), {}, ended(run))
+    used = Library(None, None, partition, None, 0)
+    return ended_by_others(used, Reader(list(states)), ended(run))
 
 
 COMMIT = [("till", status) for status in (BEGUN, COMMITTING, COMMITTED)]

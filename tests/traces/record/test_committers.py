@@ -106,17 +106,10 @@ class Reader:
         begin, self.at = self.at, min(self.at + count, len(self.log))
         return found[begin : self.at]
 
-    def close(self) -> None: ...
-
 
 def others(run: Path, *log: tuple[str, str, int]) -> list[tuple[str, str, int]]:
-    reader = Reader(list(log))
-
-    def consumer(_conf: dict[str, Any]) -> Reader:
-        return reader
-
-    used = Library(consumer, None, Partition, None, 0)
-    return commits_of_others(used, {}, recorded_commits(run), 1)["g"]
+    used = Library(None, None, Partition, None, 0)
+    return commits_of_others(used, Reader(list(log)), recorded_commits(run), 1)["g"]
 
 
 @pytest.mark.parametrize(

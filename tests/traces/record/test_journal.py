@@ -109,8 +109,10 @@ def test_what_is_appended_is_read_back_across_windows(
                 sent, *at = numbers[i : i + 4]
                 expected.append({"seq": sent, "outcome": "ok", "returned_ns": 8, "at": at})
     assert list(entries(journal.path)) == expected  # as it stands, with zeros behind the end
+    reserved = journal.path.stat().st_size
     journal.close()
     assert list(entries(journal.path)) == expected
+    assert journal.path.stat().st_size < reserved  # settling does not read what was not written
 
 
 def test_an_entry_in_the_middle_of_which_the_process_died_is_none(tmp_path: Path) -> None:

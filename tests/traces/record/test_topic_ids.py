@@ -11,7 +11,7 @@ import pytest
 
 from tests.traces.record.clients import lines
 from traces.record import recorded
-from traces.record.confluent_ids import asking
+from traces.record.confluent_ids import SharedAdmins, asking
 from traces.record.process import Process, now, open_process
 from traces.record.run import TAKEN
 from traces.record.settling import settle
@@ -169,3 +169,24 @@ def test_an_answer_before_its_send_is_written_contradicts_no_time(tmp_path: Path
     by_seq = sorted(lines(tmp_path, "p#0"), key=lambda line: line["seq"])
     assert [line["op"] for line in by_seq] == ["describe_topics", "send", "close"]
     assert by_seq[0]["returned_ns"] < by_seq[1]["invoked_ns"]
+
+
+def test_clients_that_leave_together_ask_by_one_admin_client_for_each_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+
+    def of_its_own(conf: Any) -> str:
+        made.append(conf["bootstrap.servers"])
+        return made[-1]
+
+    monkeypatch.setattr("traces.record.confluent_ids.of_its_own", of_its_own)
+    monkeypatch.setattr("traces.record.confluent_ids.ids_of", lambda client, *_: {"t": client})
+    admins = SharedAdmins()
+    one = {"bootstrap.servers": "a:1", "group.id": "g"}
+    for conf in (one, {"bootstrap.servers": "a:1", "acks": "1"}, {"bootstrap.servers": "b:1"}):
+        ask = asking(conf)
+        assert ask is not None
+        ask.admin_of = admins.of
+        assert ask(["t"]) == {"t": conf["bootstrap.servers"]}
+    assert made == ["a:1", "b:1"]
