@@ -15,21 +15,24 @@ if TYPE_CHECKING:
     from traces.testing import Trace
 
 MARKER = "kafka_allow(*checks): findings of these checks do not fail the test"
-HOWS = ("judge", "record", "off")
+HOWS = ("judge", "strict", "record", "off")
 #: How the verdict of a test is called among the properties of JUnit's XML
 VERDICT, SUMMARY, VIOLATED = "kafka_verdict", "kafka_promises", "kafka_violated"
+ALLOWED = "kafka_allowed"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options and ini keys; an option comes before the ini file."""
     group = parser.getgroup("kafka", "Kafka: brokers in the process of the tests")
     group.addoption(
-        "--kafka-trace", choices=HOWS, help="Whether recorded clients are judged, or only recorded."
+        "--kafka-trace",
+        choices=HOWS,
+        help="Whether recorded clients are judged, whatever settings permit, or only recorded.",
     )
     group.addoption(
         "--kafka-traces", metavar="DIR", help="Keep the traces here, a folder for each test."
     )
-    parser.addini("kafka_trace", "judge, record or off", default="judge")
+    parser.addini("kafka_trace", "judge, strict, record or off", default="judge")
     parser.addini("kafka_traces", "the folder in which traces are kept", default="")
     parser.addini("kafka_allow", "checks whose findings fail no test", type="args")
 
@@ -57,6 +60,7 @@ def kafka_trace(request: pytest.FixtureRequest) -> "Generator[Trace]":
     if trace.result is not None:
         said = (VERDICT, trace.result.verdict), (SUMMARY, trace.summary)
         node.user_properties += [*said, (VIOLATED, " ".join(trace.broken))]
+        node.user_properties.append((ALLOWED, "\n".join(trace.allowed)))
     if reported is None:
         return
     if _failed(node):
@@ -111,15 +115,16 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """With -v, a line for each trace that was judged."""
-    if terminalreporter.verbosity < 1:
-        return
+    """The findings that settings allow; with -v, a line for each trace that was judged."""
     lines: list[str] = []
     for reports in terminalreporter.stats.values():
         for one in reports:
             reported: dict[str, str] = dict(getattr(one, "user_properties", ()))
-            if SUMMARY in reported and getattr(one, "when", None) == "teardown":
+            if SUMMARY not in reported or getattr(one, "when", None) != "teardown":
+                continue
+            if reported[ALLOWED] or terminalreporter.verbosity > 0:
                 lines.append(f"{one.nodeid}: {reported[SUMMARY]}")
+                lines += [f"  {line}" for line in reported[ALLOWED].splitlines()]
     if lines:
         terminalreporter.section("kafka traces")
         for line in lines:

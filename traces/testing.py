@@ -11,6 +11,7 @@ At the end of the block the clients are closed, the log is read, and a broken pr
 import inspect
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -24,8 +25,10 @@ from traces.record.ids import IdOf
 if TYPE_CHECKING:
     from traces.api import Result
     from traces.record.confluent_ids import SharedAdmins
+    from traces.verdicts.verdict import Verdict
 
-How = Literal["judge", "record", "off"]
+How = Literal["judge", "strict", "record", "off"]
+JUDGED: tuple[How, ...] = ("judge", "strict")
 CLOSE_S = 10.0
 """How long a producer may take to hand over what it has, when a test does not wait for it."""
 QUIET = "2"
@@ -55,8 +58,9 @@ class Brokers(Protocol):
 class Trace:
     """A recording of the calls of a test's clients, in the folder `run`.
 
-    Findings of the checks in `allow` break nothing. `how` is "judge", or "record" to leave the
-    judging to `highwater check`, or "off" for no trace at all.
+    Findings of the checks in `allow` break nothing. `how` is "judge"; or "strict", so that a
+    setting like acks=1 excuses nothing; or "record" to leave the judging to `highwater check`; or
+    "off" for no trace at all.
     """
 
     kafka: Brokers
@@ -68,6 +72,7 @@ class Trace:
     result: "Result | None" = field(default=None, init=False)
     _patch: Any = field(default=None, init=False)
     _ids: set[IdOf | None] = field(factory=set[IdOf | None], init=False)
+    _orders: set[str | None] = field(factory=set[str | None], init=False)
 
     def record(
         self,
@@ -95,6 +100,7 @@ class Trace:
             hashes=hashes,
         )
         self._ids.add(id)
+        self._orders.add(commit_order)
         self.clients.append(made)
         return made
 
@@ -139,7 +145,7 @@ class Trace:
             _close(client, admins)
         if self.how == "off":
             rmtree(self.run)
-        if self.how != "judge":
+        if self.how not in JUDGED:
             return None
         return self._judge(self._scan(admins))
 
@@ -176,21 +182,39 @@ class Trace:
                 f"kafka_allow: there is no check {', '.join(strange)}; see highwater check --list"
             )
         if (self.run / "meta.json").exists():
-            self.result = traces.check(traces.load(self.run))
+            self.result = traces.check(traces.load(self.run), strict=self.how == "strict")
         broken = self.broken
         if broken:
             return "\n".join([*map(self._story, broken), *self._see_it(), *incomplete])
         if self.result is None or self.result.verdict == "not checked":
             return "\n".join([NOTHING_CHECKED, *incomplete, *self._see_it()])
-        return None
+        return self._untold()
+
+    def _untold(self) -> str | None:
+        """That a commit order was promised, of which nothing could be judged."""
+        from traces.record.committers import recorded_commits
+        from traces.record.contents import lines_of, process_files
+
+        if PROMISED not in self._orders or not recorded_commits(self.run).commits:
+            return None
+        told = (lines_of(file, b'"op":"process"') for file in process_files(self.run))
+        return None if any(chain.from_iterable(told)) else NOTHING_PROCESSED
 
     @property
     def broken(self) -> list[str]:
         """The checks that found what nothing allows."""
-        if self.result is None:
-            return []
-        broken = [one for one in self.result.verdicts.values() if one.verdict == "violated"]
-        return [one.check for one in broken if one.check not in self.allow]
+        return [one.check for one in self._said("violated")]
+
+    @property
+    def allowed(self) -> list[str]:
+        """A sentence for each check that found what a setting allows."""
+        from traces.verdicts.sentences import counted
+
+        return [f"{one.check} allowed: {counted(one)}" for one in self._said("allowed")]
+
+    def _said(self, word: str) -> list["Verdict"]:
+        verdicts = self.result.verdicts.values() if self.result is not None else ()
+        return [one for one in verdicts if one.verdict == word and one.check not in self.allow]
 
     @property
     def summary(self) -> str:
@@ -218,7 +242,7 @@ class Trace:
         return "\n".join(lines)
 
     def _see_it(self) -> list[str]:
-        return [f"see it: highwater check {self.run}"]
+        return [f"see it: highwater check {self.run}{' --strict' * (self.how == 'strict')}"]
 
     # Without pytest
 
@@ -240,6 +264,11 @@ class Trace:
 
 NO_CLIENT = "patch() recorded nothing: no client was made while it was in force"
 NOTHING_CHECKED = "clients were recorded, and nothing of what they did could be checked"
+NOTHING_PROCESSED = (
+    "commit_order=process_then_commit was promised, offsets were committed, and no client told "
+    "what it processed: call consumer.processed(message), or leave commit_order out"
+)
+PROMISED = "process_then_commit"
 
 
 def _invoked(event: Mapping[str, Any]) -> int:

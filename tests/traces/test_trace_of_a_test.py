@@ -114,6 +114,7 @@ def test_the_verdict_is_in_junits_properties(pytester: pytest.Pytester) -> None:
     assert reported["kafka_verdict"] == "violated"
     assert reported["kafka_violated"] == "G8 G13"
     assert reported["kafka_promises"].startswith(tuple("123456789"))
+    assert reported["kafka_allowed"] == ""
     assert reported["kafka_seed"].isdigit()
 
 
@@ -122,6 +123,51 @@ def test_what_is_allowed_does_not_fail(pytester: pytest.Pytester, how: str) -> N
     marker = '@pytest.mark.kafka_allow("G8", "G13")\n' if how == "marker" else ""
     ini = "kafka_allow = L2 G8 G13" if how == "ini" else ""
     run(pytester, marker + COMMITS_FIRST.lstrip(), ini=ini).assert_outcomes(passed=1)
+
+
+LOSES = """
+@pytest.mark.kafka(brokers=3, topics={"orders": 1})
+def test(kafka, kafka_trace):
+    leader = kafka.leader("orders", 0)
+    for other in {1, 2, 3} - {leader}:
+        kafka.cut(other, "brokers")
+    producer = kafka_trace.record(Producer, kafka.conf(acks=1, log_level=0))
+    send(producer, "orders", b"a", b"b", b"c")
+    kafka.kill(leader, expire=True)
+"""
+
+
+def test_a_loss_that_a_setting_permits_is_told(pytester: pytest.Pytester) -> None:
+    result = run(pytester, LOSES)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*::test: *1 allowed*",
+            "  L4 allowed: 3 acknowledged records are missing from the log at the end: allowed "
+            "because producers.producer.acks = 1.",
+        ]
+    )
+    marker = '@pytest.mark.kafka_allow("L4")'
+    assert "L4" not in run(pytester, marker + LOSES).stdout.str()
+
+
+def test_a_strict_trace_lets_no_setting_permit_a_loss(pytester: pytest.Pytester) -> None:
+    result = run(pytester, LOSES, ini="kafka_trace = strict")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["L4 violated: *", "see it: highwater check *kafka-trace --strict"])
+
+
+def test_a_promised_commit_order_of_which_nobody_tells_fails(pytester: pytest.Pytester) -> None:
+    tests = """
+def test(kafka, kafka_topic, kafka_trace):
+    send(kafka_trace.record(Producer, kafka.conf(acks="all")), kafka_topic, b"a")
+    consumer = kafka_trace.record(Consumer, kafka.conf(**READ), commit_order=DISCIPLINE)
+    consumer.subscribe([kafka_topic])
+    consumer.commit(message=consumer.poll(20), asynchronous=False)
+"""
+    result = run(pytester, tests)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["commit_order=process_then_commit was promised, *processed(*"])
 
 
 def test_allowing_a_check_that_there_is_not_is_refused(pytester: pytest.Pytester) -> None:
