@@ -125,7 +125,8 @@ def _settings(node: pytest.Item, marked: Mapping[str, Any] | None = None) -> dic
 def _of_config(config: pytest.Config) -> dict[str, Any]:
     option: Callable[[str], Any] = config.getoption
     ini: Callable[[str], Any] = config.getini
-    brokers = option("--kafka-brokers") or ini("kafka_brokers")
+    given = option("--kafka-brokers")
+    brokers = ini("kafka_brokers") if given is None else given
     lines = [*ini("kafka_configs"), *cast("list[str]", option("--kafka-config"))]
     return {
         "brokers": _number("kafka_brokers", brokers),
@@ -172,7 +173,10 @@ def _tell(node: pytest.Item, unmet: list[str]) -> None:
     """Fail a test that passed; of another one it may be why it failed."""
     if unmet and node.stash.get(_PASSED, False):
         text = "\n".join(f"kafka.{one}" for one in unmet)
-        pytest.fail(f"{text}\n(required=False allows it)", pytrace=False)
+        hint = (
+            "" if all(one.startswith("aio.") for one in unmet) else "\n(required=False allows it)"
+        )
+        pytest.fail(text + hint, pytrace=False)
     if unmet:
         node.add_report_section("teardown", "kafka", "\n".join(unmet))
 
@@ -208,7 +212,10 @@ def _own(settings: dict[str, Any]) -> "Kafka":
             f"kafka marker: expected {', '.join(sorted(known | {'env'}))}; "
             f"found {', '.join(sorted(strange))}"
         )
-    return Kafka(**settings)
+    try:
+        return Kafka(**settings)
+    except ValueError as error:
+        _refuse(f"kafka: {error}")
 
 
 @contextmanager

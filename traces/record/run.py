@@ -14,6 +14,9 @@ from traces.record.settling import EXIT, settle
 from traces.record.versions import version
 from traces.record.wrapper import ClientOptions
 
+COMMIT_ORDERS = ("process_then_commit", "commit_then_process", "transaction", "auto", "none")
+#: Clients of this package are made here, of a class and its settings.
+MADE_HERE = "confluent-kafka"
 #: Every name that a process of the run has taken, whatever became of its file since.
 TAKEN = (SUFFIX, ".ndjson", ".ndjson.gz", ".parquet")
 
@@ -51,9 +54,10 @@ def recorded(
     `transaction` where its offsets go with the outputs of a transaction.
     With `hashes` every record also tells a hash of its key, value and headers.
     """
+    adapter = _adapter(client)
+    _refuse_mistakes(client, conf, adapter, commit_order)
     folder = Path(run)
     folder.mkdir(parents=True, exist_ok=True)
-    adapter = _adapter(client)
     role, configured = adapter.describe(client, conf)
     if commit_order is not None and role == "consumer":
         configured["commit_order"] = commit_order
@@ -66,6 +70,20 @@ def recorded(
     process = open_process(folder, name or role, head, TAKEN, settle)
     _open.append(process)
     return adapter.wrap(client, conf, ClientOptions(process, id, configured, hashes))
+
+
+def _refuse_mistakes(
+    client: Any, conf: Mapping[str, Any] | None, adapter: Any, commit_order: str | None
+) -> None:
+    if commit_order not in (None, *COMMIT_ORDERS):
+        orders = ", ".join(COMMIT_ORDERS)
+        raise ValueError(f"commit_order: expected one of {orders}, found {commit_order!r}")
+    if isinstance(client, type) and adapter.PACKAGE != MADE_HERE:
+        raise TypeError(
+            f"expected a client of {adapter.PACKAGE}, found the class {client.__name__}"
+        )
+    if isinstance(client, type) and conf is None:
+        raise TypeError(f"expected the settings of a client beside its class {client.__name__}")
 
 
 def _adapter(client: Any) -> Any:

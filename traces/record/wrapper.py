@@ -104,6 +104,8 @@ class RecordedConsumer(Recorded):
 
     def _processed(self, messages: Iterable[Any], invoked: int | None) -> None:
         messages, (seq, polled) = list(messages), self._last_poll
+        if any(message is None for message in messages):
+            raise TypeError("processed: expected messages, found None: that poll returned nothing")
         if messages == polled:
             # Nothing is written twice: settling puts in the records of that poll.
             held = {"records_of": seq}

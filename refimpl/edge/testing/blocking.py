@@ -32,6 +32,7 @@ class BlockingCluster(BlockingMethods):
         self._cluster = Cluster(**settings)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
+        self._unawaited: list[tuple[str, Coroutine[Any, Any, Any]]] = []
 
     def __enter__(self) -> Self:
         """Start, and return when all brokers serve."""
@@ -111,10 +112,24 @@ class BlockingCluster(BlockingMethods):
             raise NotRunning(f"this cluster {state}: use it inside of `with`")
         return self._loop
 
-    async def begin(self, name: str, *args: Any, **which: Any) -> Any:
-        """Call a method of `Cluster` from any event loop."""
-        call = getattr(self._cluster, name)
-        return await asyncio.wrap_future(self._start(call, *args, **which))
+    def begin(self, name: str, *args: Any, **which: Any) -> Coroutine[Any, Any, Any]:
+        """Call a method of `Cluster` from any event loop, by awaiting the answer."""
+
+        async def run() -> Any:
+            call = getattr(self._cluster, name)
+            return await asyncio.wrap_future(self._start(call, *args, **which))
+
+        self._unawaited = [(of, one) for of, one in self._unawaited if _is_new(one)]
+        self._unawaited.append((name, run()))
+        return self._unawaited[-1][1]
+
+    def forgotten(self) -> list[str]:
+        """A sentence for each call of `aio` that was never awaited; it is never begun."""
+        found = [(name, one) for name, one in self._unawaited if _is_new(one)]
+        for _, one in found:
+            one.close()
+        self._unawaited = []
+        return [f"{name} was not awaited, and did nothing" for name, _ in found]
 
     @property
     def aio(self) -> "Aio":
@@ -142,6 +157,10 @@ def _begun(coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
     task = asyncio.ensure_future(coroutine)
     begun(task)
     return task
+
+
+def _is_new(coroutine: Coroutine[Any, Any, Any]) -> bool:
+    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
 
 
 def _in_a_loop() -> bool:

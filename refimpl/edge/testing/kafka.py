@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import SystemRandom
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from refimpl.edge.server.arguments import Setting
 from refimpl.edge.server.cues import Cue
 from refimpl.edge.server.faults import Rule
+from refimpl.edge.testing import lookups
 from refimpl.edge.testing.blocking import BlockingCluster
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import INTERNAL_TOPICS
@@ -51,7 +52,7 @@ class Kafka(BlockingCluster):
     ) -> None:
         """`topics` are made at the start, each with so many partitions; `settings` are those of
         `Cluster`."""
-        self._topics = dict(topics or {})
+        self._topics = _counts({} if topics is None else topics)
         given: Any = {"offsets_topic": True, **settings}
         super().__init__(
             brokers=brokers,
@@ -125,12 +126,16 @@ class Kafka(BlockingCluster):
         return sorted(name for name in known if name not in INTERNAL_TOPICS)
 
     def values(self, topic: str, partition: int | None = None) -> list[bytes | None]:
-        """The values that are committed in a topic, partition by partition, in their order."""
+        """The values that are committed in a topic, partition by partition, in their order.
+
+        Raises ClusterError where there is no such topic or partition.
+        """
         return self._run(self._values, topic, partition)
 
     def _values(self, topic: str, partition: int | None) -> list[bytes | None]:
-        known = self._cluster.controller.controller.metadata.partitions
-        of_topic = sorted(one.partition for one in known if one.topic == topic)
+        metadata = self._cluster.controller.controller.metadata
+        lookups.partition(metadata, topic, partition or 0)
+        of_topic = sorted(one.partition for one in metadata.partitions if one.topic == topic)
         numbers = of_topic if partition is None else [partition]
         return [value for number in numbers for value in self._of_partition(topic, number)]
 
@@ -158,8 +163,10 @@ class Kafka(BlockingCluster):
     # What did not happen
 
     def unmet(self) -> list[str]:
-        """A sentence for each rule or cue that met nothing, and each cue whose deed failed."""
-        return [text for one in self._asked_for() if (text := _complaint(one)) is not None]
+        """A sentence for each rule or cue that met nothing, each cue whose deed failed, and each
+        call of `aio` that nobody awaited."""
+        complaints = (_complaint(one) for one in self._asked_for())
+        return [*filter(None, complaints), *(f"aio.{one}" for one in self.forgotten())]
 
     def _asked_for(self) -> list[Rule | Cue]:
         return [*self._cluster.rules, *self._cluster.cues.all]
@@ -201,6 +208,12 @@ def unmatched(
     times = Counter(by(value) for value in made)
     keys = [by(value) for value in given]
     return [one for one in keys if not times[one]], [one for one in keys if times[one] > 1]
+
+
+def _counts(topics: Any) -> dict[str, int]:
+    if not isinstance(topics, Mapping):
+        raise ValueError(f"topics: numbers by name, as {{'orders': 3}}, expected; found {topics}")
+    return dict(cast("Mapping[str, int]", topics))
 
 
 def _dotted(name: str) -> str:

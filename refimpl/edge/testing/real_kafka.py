@@ -147,6 +147,8 @@ class RealKafka:
         try:
             known = await reader._client.fetch_all_metadata()
             numbers = sorted(known.partitions_for_topic(topic) or ())
+            if not numbers or partition not in (None, *numbers):
+                raise LookupError(f"there is no {topic!r}, or no partition {partition} of it")
             wanted = [
                 _structs.TopicPartition(topic, one) for one in numbers if partition in (None, one)
             ]

@@ -270,3 +270,46 @@ def test_loading_the_plugins_imports_nothing_but_pytest() -> None:
         *("refimpl", "refimpl.edge", "refimpl.edge.pytest_plugin"),
         *("traces", "traces.pytest_plugin"),
     ]
+
+
+MISTAKES = {
+    "topics without numbers": (
+        '@pytest.mark.kafka(topics=["orders"])\ndef test(kafka): pass',
+        "kafka: topics: numbers by name, as {'orders': 3}, expected; found ['orders']",
+    ),
+    "a setting that is misspelt": (
+        '@pytest.mark.kafka(configs={"min.insync.replica": "2"})\ndef test(kafka): pass',
+        "kafka: no setting is called 'min.insync.replica'; did you mean min.insync.replicas?",
+    ),
+    "a seed that is a text": (
+        '@pytest.mark.kafka(seed="7")\ndef test(kafka): pass',
+        "kafka: seed: a whole number from 0 on is expected, found '7'",
+    ),
+    "an await that was forgotten": (
+        "def test(kafka): kafka.aio.create_topic('late')",
+        "kafka.aio.create_topic was not awaited, and did nothing",
+    ),
+    "the values of a topic that is misspelt": (
+        "@pytest.mark.kafka(topics={'orders': 1})\ndef test(kafka): kafka.values('order')",
+        "*UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'order'; did you mean orders?",
+    ),
+    "invoices on a topic that is misspelt": (
+        "def test(kafka, kafka_topic): kafka.unmatched(kafka_topic, 'bills')",
+        "*UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'bills'; topics: *",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_sentence(mistake: str, pytester: pytest.Pytester) -> None:
+    tests, sentence = MISTAKES[mistake]
+    result = run(pytester, f"import pytest\n{tests}\n")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([sentence.replace("[", "[[]")])
+
+
+def test_no_brokers_are_none_and_not_one(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "def test(kafka): pass", "--kafka-brokers=0")
+    result.stdout.fnmatch_lines(
+        ["kafka: brokers: a whole number from 1 to 64 is expected, found 0"]
+    )

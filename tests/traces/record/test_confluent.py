@@ -555,3 +555,49 @@ def test_polls_are_read_back_as_they_were(
             "group": "g",
             "isolation": "read_uncommitted",
         }
+
+
+class KafkaProducer:
+    """As kafka-python's, by its name."""
+
+
+KafkaProducer.__module__ = "kafka.producer"
+
+MISTAKES: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "a class without settings": (
+        Producer,
+        None,
+        {},
+        "expected the settings of a client beside its class Producer",
+    ),
+    "a class in the place of a client": (
+        KafkaProducer,
+        None,
+        {},
+        "expected a client of kafka-python, found the class KafkaProducer",
+    ),
+    "an order that there is not": (
+        Consumer,
+        GROUP,
+        {"commit_order": "after"},
+        "commit_order: expected one of process_then_commit, commit_then_process, transaction, "
+        "auto, none, found 'after'",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_refused_in_a_sentence_and_leaves_no_file(
+    mistake: str, tmp_path: Path
+) -> None:
+    client, conf, more, sentence = MISTAKES[mistake]
+    with pytest.raises((TypeError, ValueError)) as refused:
+        recorded(client, tmp_path / "run", conf, **more)
+    assert str(refused.value) == sentence
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_cannot_be_processed(tmp_path: Path) -> None:
+    consumer = recorded(Consumer, tmp_path, GROUP)
+    with pytest.raises(TypeError, match="found None: that poll returned nothing"):
+        consumer.processed(None)
