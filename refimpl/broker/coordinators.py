@@ -248,7 +248,7 @@ class Coordinators(Generic[S]):
                 name = TopicPartition(self.topic, number)
                 self.context.outputs.append(CoordinatorOperation(name, output))
             elif output.at_ms is not None:
-                self._set(number, output.key, output.at_ms)
+                self._set(number, output.key, max(output.at_ms, now))
             else:
                 self._due.pop((number, output.key), None)
 

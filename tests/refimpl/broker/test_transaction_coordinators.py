@@ -19,7 +19,7 @@ from refimpl.messages.controller import (
 )
 from refimpl.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from refimpl.records.coordinators import TRANSACTIONS_TOPIC
-from tests.refimpl.broker.node_cases import ORDERS, Cluster
+from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster
 
 STATE = m.TopicPartition(TRANSACTIONS_TOPIC, 0)
 OTHER, GONE = m.TopicPartition("other", 0), m.TopicPartition("gone", 0)
@@ -321,3 +321,21 @@ def test_timers_are_the_nodes() -> None:
     assert TRANSACTIONS in names
     decided(cluster, OTHER)
     assert MARKERS in {one.name for one in cluster.told if isinstance(one, m.Timer)}
+
+
+def test_a_coordinator_that_waited_for_its_log_goes_on_now_and_not_in_the_past() -> None:
+    cluster = coordinating()
+    initialised(cluster)
+    both = {"isr": (1, 2), "partitions": (ORDERS, STATE)}
+    cluster.decide(1, 2, **both)
+    assert not cluster.ask(t.InitTransactionalIdRequest(ID, 60_000)), "it is not replicated"
+    cluster.decide(1, 3, **both)
+    (answer,) = cluster.ask(t.DescribeTransactionRequest(ID))
+    assert answer.error == "COORDINATOR_LOAD_IN_PROGRESS"
+    log = cluster.node.partitions[STATE].log
+    fetched = m.FetchPartition(STATE, log.end, 3, log.epoch_at(log.end - 1), 1)
+    cluster.told.clear()
+    cluster.ask(m.FetchRequest((fetched,), 0, replica_id=2, replica_epoch=EPOCH), 2)
+    assert all(one.at_ms >= cluster.now for one in cluster.told if isinstance(one, m.Timer))
+    settle(cluster)
+    assert state(cluster) == "Empty"
