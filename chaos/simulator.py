@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from chaos import counting
+from chaos.clients.application import ClassicApplication, ConsumerApplication
 from chaos.clients.classic_member import ClassicMember
+from chaos.clients.committed_reader import CommittedReader, Reading
 from chaos.clients.consumer import Part
 from chaos.clients.consumer_member import ConsumerMember
 from chaos.clients.group_member import GroupMember
@@ -20,7 +22,12 @@ from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
 from chaos.clients.purger import Purger
-from chaos.faults.nemesis import Nemesis
+from chaos.clients.transactional_producer import (
+    TransactionalProducer,
+    TransactionNumbers,
+    outputs_of,
+)
+from chaos.faults.nemesis import Nemesis, TransactionalClients
 from chaos.faults.script import Script, expand
 from chaos.oracles.availability import AvailabilityOracle
 from chaos.oracles.classic_group import ClassicGroupOracle
@@ -32,28 +39,32 @@ from chaos.oracles.group import GroupPartition
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.progress import ProgressOracle
+from chaos.oracles.transactions import TransactionsOracle
 from chaos.oracles.violation import Violation
 from chaos.oracles.watch import ReplicationOracles
 from chaos.recorders.groups import group_recorder
 from chaos.recorders.replication import Recorder
 from chaos.sim.added import AddedPartitions
 from chaos.sim.addresses import (
+    APPLICATION,
     BROKERS,
     FIRST_CLIENT,
     GROUP,
     NEMESIS,
     OFFSETS,
-    OFFSETS_ID,
     PROGRESS,
+    RECEIPTS,
+    STATE,
     TICK,
     TOPIC,
     TOPIC_ID,
+    TOPIC_IDS,
 )
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
 from chaos.sim.history import History
 from chaos.sim.hosts import BrokerHost, ControllerHost
-from chaos.sim.network import Entry, Network, Timeline
+from chaos.sim.network import Entry, Network, Timeline, TransactionalNetwork
 from chaos.sim.settings import Settings
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
@@ -68,6 +79,7 @@ from refimpl.machines.replica import Replica
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.observations import BecameFollower, BecameLeader, Registered
 from refimpl.storage.config import LogConfig
+from refimpl.transactions.config import TransactionConfig
 
 ASSIGNMENTS = ((1, 2, 3), (1, 3, 2))
 
@@ -94,6 +106,7 @@ class Run:
     group: CoordinatedGroup = field(repr=False)
     progress: ProgressOracle = field(repr=False)
     recorder: Recorder | None = field(repr=False)
+    transactions: TransactionsOracle | None = field(default=None, repr=False)
     violation: Violation | None = None
     events: int = 0
 
@@ -163,7 +176,7 @@ def build(
     """Set a run up; nothing has happened yet."""
     script = expand(settings) if script is None else script
     rng, timeline = Random(settings.seed * 2), Timeline()
-    network = Network(
+    network = (TransactionalNetwork if settings.transactions else Network)(
         timeline,
         rng,
         settings.delay_ms,
@@ -175,7 +188,8 @@ def build(
     simulation = Simulation(settings, rng, timeline, network, network.counts)
     simulation.history = History(timeline) if history else None
     names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
-    everything = [*names, OFFSETS]
+    recorded = [*names, OFFSETS]
+    everything = [*recorded, *(_of_transactions(simulation) if settings.transactions else ())]
     controller, brokers = _cluster(simulation, everything)
     added = AddedPartitions(names)
     if settings.adds_partitions:
@@ -187,7 +201,7 @@ def build(
     if events:
         who, clock = (settings.group_protocol, GROUP), lambda: timeline.now
         of_group = group_recorder(*who, clock, replicas[OFFSETS].__getitem__, names, TOPIC_ID)
-        recorder = Recorder.of(everything, partial(_replica, brokers), of_group)
+        recorder = Recorder.of(recorded, partial(_replica, brokers), of_group)
         recorder.attach(simulation)  # first of all, so that a step that breaks something is there
         added.told.append(partial(_record, recorder, controller))
     counting.attach(simulation)
@@ -221,7 +235,20 @@ def build(
     deletion = _deletion(clients[-1] + 1, simulation, group.partitions, names, judged)
     purgers = [] if deletion is None else [deletion.purger]
     clients += [purger.id for purger in purgers]
-    nemesis = Nemesis(simulation, script, controller, brokers, consumers, tuple(clients), operator)
+    transactional = transactions = reader = None
+    if settings.transactions:
+        transactional, reader = _transactional(clients[-1] + 1, simulation, names)
+        clients += [node.id for node in (*transactional.all, reader)]
+        transactions = TransactionsOracle(
+            *(simulation, brokers, judged, outputs_of(simulation)),
+            *(transactional.producers, transactional.applications, reader, simulation.counts),
+        )
+        transactions.attach()
+    nemesis = Nemesis(
+        *(simulation, script, controller, brokers, consumers, tuple(clients)),
+        operator,
+        transactional,
+    )
     availability = None
     if settings.lasting:
         availability = AvailabilityOracle(simulation, brokers, clients, judged, producers)
@@ -236,21 +263,55 @@ def build(
         operations,
         deletion,
         availability,
+        transactions,
     )
     nodes: list[Receiver] = [
         *(controller, *brokers, nemesis, progress),
         *(*consumers, *producers),
         *(*(() if operator is None else (operator,)), *purgers),
+        *(() if transactional is None else (*transactional.all, reader)),
     ]
     _start(simulation, controller, brokers, nodes)
     for broker in brokers:
         for name, partition in broker.node.partitions.items():
             replicas[name][broker.id] = partition.replica
-    for consumer in consumers:
+    for consumer in (*consumers, *(() if transactional is None else transactional.applications)):
         consumer.subscribe()
     nemesis.start()
     progress.start()
-    return Run(settings, script, simulation, nodes, of_topic, group, progress, recorder)
+    about = settings, script, simulation, nodes, of_topic, group, progress, recorder
+    return Run(*about, transactions)
+
+
+def _of_transactions(simulation: Simulation) -> Sequence[TopicPartition]:
+    """The partitions of coordinators of transactions, and those that transactions write to."""
+    return (*STATE, *outputs_of(simulation))
+
+
+def _transactional(
+    first: int, simulation: Simulation, names: Sequence[TopicPartition]
+) -> tuple[TransactionalClients, CommittedReader]:
+    """The clients that write within transactions, and one that reads what is committed."""
+    settings, numbers = simulation.settings, TransactionNumbers()
+    producers: list[TransactionalProducer] = []
+    for index in range(2 * settings.transactional_ids):
+        node, rng = first + index, Random(settings.seed * 2 + 1031 + index)
+        known = Leaders(node, simulation, rng)
+        about = simulation, rng, known, f"payments-{index // 2}", numbers, index % 2 == 0
+        producers.append(TransactionalProducer(node, *about))
+    kind = ClassicApplication if settings.group_protocol == "classic" else ConsumerApplication
+    applications: list[ClassicApplication | ConsumerApplication] = []
+    for index in range(settings.applications):
+        node = first + len(producers) + index
+        parts = [Part(name, Member(node - FIRST_CLIENT + 1)) for name in names]
+        known = Leaders(node, simulation, Random(settings.seed * 2 + 1031 + node))
+        applications.append(kind(node, simulation, parts, known, APPLICATION, numbers=numbers))
+    node = first + len(producers) + len(applications)
+    readings = [Reading(name) for name in outputs_of(simulation)]
+    known = Leaders(node, simulation, Random(settings.seed * 2 + 1031 + node))
+    return TransactionalClients(producers, applications), CommittedReader(
+        node, simulation, known, readings
+    )
 
 
 def _nothing() -> dict[int, Replica]:
@@ -355,26 +416,39 @@ def _cluster(
         controller = ControllerHost(simulation, _controller(settings, names))
         disks = [_disk(simulation) for _ in BROKERS]
         return controller, [
-            BrokerHost(id, simulation, controller, config, names, disk, groups=_groups(settings))
+            BrokerHost(
+                *(id, simulation, controller, config, _replicas_of(id, names), disk),
+                groups=_groups(settings),
+                transactions=_transactions(settings),
+            )
             for id, disk in zip(BROKERS, disks, strict=True)
         ]
     store = StoreHost(simulation)
-    store.provide(names, [ASSIGNMENTS[name.partition % 2] for name in names])
+    store.provide(names, [_assignment(name) for name in names])
     hosts = [
         StoredBrokerHost(
             id,
             simulation,
             store,
             config,
-            names,
+            _replicas_of(id, names),
             _disk(simulation),
             controllers=_controller_config(settings),
             groups=_groups(settings),
+            transactions=_transactions(settings),
         )
         for id in BROKERS
     ]
     store.acting = {host.id: host.acts_as_controller for host in hosts}
     return store, [*hosts]
+
+
+def _assignment(name: TopicPartition) -> tuple[int, ...]:
+    return (2,) if name.topic == RECEIPTS else ASSIGNMENTS[name.partition % 2]
+
+
+def _replicas_of(broker: int, names: list[TopicPartition]) -> list[TopicPartition]:
+    return [name for name in names if broker in _assignment(name)]
 
 
 def _controller_config(settings: Settings) -> ControllerConfig:
@@ -391,10 +465,10 @@ def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
     """A controller that has the topic, and waits for the first process of each broker."""
     controller = Controller(_controller_config(settings), Random(settings.seed * 2 + 2))
     controller.expect(BROKERS)
-    controller.decisions.create_topic(TOPIC, TOPIC_ID)
-    controller.decisions.create_topic(OFFSETS.topic, OFFSETS_ID)
+    for topic in dict.fromkeys((TOPIC, OFFSETS.topic, *(name.topic for name in names))):
+        controller.decisions.create_topic(topic, TOPIC_IDS[topic])
     for name in names:
-        controller.decisions.create_partition(name, ASSIGNMENTS[name.partition % 2])
+        controller.decisions.create_partition(name, _assignment(name))
     return controller
 
 
@@ -408,6 +482,17 @@ def _groups(settings: Settings) -> GroupConfig:
         consumer_heartbeat_interval_ms=settings.member_session_ms // 4,
         consumer_assignment_interval_ms=settings.assignment_interval_ms,
         consumer_assignors=(settings.server_assignor,),
+    )
+
+
+def _transactions(settings: Settings) -> TransactionConfig:
+    return TransactionConfig(
+        transactional_id_expiration_ms=settings.id_expiration_ms,
+        transaction_abort_timed_out_transaction_cleanup_interval_ms=50,
+        transaction_remove_expired_transaction_cleanup_interval_ms=150,
+        transaction_state_log_load_buffer_size=settings.fetch_limit,
+        request_timeout_ms=settings.request_timeout_ms,
+        transaction_version=settings.transaction_version,
     )
 
 

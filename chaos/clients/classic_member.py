@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from chaos.clients.group_member import ANSWER_MS, CommitTag, GroupMember
-from chaos.sim.addresses import GROUP, MOST_PARTITIONS, TOPIC
+from chaos.sim.addresses import MOST_PARTITIONS, TOPIC
 from refimpl.clients.assignors import (
     ASSIGNORS,
     PROTOCOL_TYPE,
@@ -57,7 +57,7 @@ class ClassicMember(GroupMember):
         elif self.state == STABLE and now >= self.next_heartbeat:
             self.next_heartbeat = now + self.simulation.settings.member_session_ms // 4
             who = self.group_generation, self.member_id
-            self._ask_coordinator(g.HeartbeatRequest(GROUP, *who), self._heartbeat_answered)
+            self._ask_coordinator(g.HeartbeatRequest(self.group, *who), self._heartbeat_answered)
 
     def _patience_ms(self) -> int:
         return ANSWER_MS + (self._rebalance_ms if self.state in (JOINING, SYNCING) else 0)
@@ -80,7 +80,7 @@ class ClassicMember(GroupMember):
         )
         session_ms = self.simulation.settings.member_session_ms
         body = g.JoinGroupRequest(
-            GROUP,
+            self.group,
             session_ms,
             self._rebalance_ms,
             self.member_id,
@@ -121,7 +121,7 @@ class ClassicMember(GroupMember):
             made = self.assignor.assign(members, topics)
             assignments = [(member, write_assignment(parts)) for member, parts in made.items()]
         who = self.group_generation, self.member_id, None, PROTOCOL_TYPE, body.protocol_name
-        request = g.SyncGroupRequest(GROUP, *who, assignments)
+        request = g.SyncGroupRequest(self.group, *who, assignments)
         self._ask_coordinator(request, self._synced, self.group_generation)
 
     def _synced(self, response: Response, about: Any) -> None:
@@ -183,7 +183,7 @@ class ClassicMember(GroupMember):
     # The process
 
     def _leaving(self) -> Any:
-        return g.LeaveGroupRequest(GROUP, (g.LeavingMember(self.member_id),))
+        return g.LeaveGroupRequest(self.group, (g.LeavingMember(self.member_id),))
 
     def _forget(self) -> None:
         GroupMember._forget(self)

@@ -61,6 +61,7 @@ class Consumer:
     simulation: Simulation
     parts: list[Part]
     leaders: Leaders
+    group: str = GROUP
     up: bool = True
     boot: int = 0
     paused_until: int = 0
@@ -306,6 +307,9 @@ class Consumer:
 
     def subscribe(self) -> None:
         """Send a subscription."""
+        self._note_subscription()
+
+    def _note_subscription(self) -> None:
         if self.simulation.history is not None:
             self.simulation.history.note(self.process, "subscribe", topics=[TOPIC], group=GROUP)
 

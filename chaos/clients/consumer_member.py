@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from chaos.clients.group_member import GroupMember
-from chaos.sim.addresses import GROUP, TOPIC, TOPIC_ID
+from chaos.sim.addresses import TOPIC, TOPIC_ID
 from chaos.sim.group_messages import Told
 from refimpl.machines.consumer_group import LEAVE, Owned
 from refimpl.machines.consumer_membership import Membership
@@ -92,7 +92,7 @@ class ConsumerMember(GroupMember):
         self.next_heartbeat = now + settings.member_session_ms // 4
         owned = membership.reported
         said = Said(self.requests + 1, self.full and owned is not None, owned is not None)
-        body = g.ConsumerGroupHeartbeatRequest(GROUP, self.member_id, membership.epoch)
+        body = g.ConsumerGroupHeartbeatRequest(self.group, self.member_id, membership.epoch)
         if said.owned and (self.full or self.acknowledges):
             body = body._replace(topic_partitions=_by_topic(owned or frozenset()))
         if said.everything:
@@ -144,7 +144,7 @@ class ConsumerMember(GroupMember):
     # The process
 
     def _leaving(self) -> Any:
-        return g.ConsumerGroupHeartbeatRequest(GROUP, self.member_id, LEAVE)
+        return g.ConsumerGroupHeartbeatRequest(self.group, self.member_id, LEAVE)
 
     def subscribe(self) -> None:
         """Send a subscription; the id is for the life of the process (KIP-1082)."""

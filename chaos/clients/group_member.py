@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from chaos.clients.consumer import Consumer, Part
-from chaos.sim.addresses import BROKERS, GROUP
+from chaos.sim.addresses import BROKERS
 from chaos.sim.group_messages import Assigned, CommitAnswered, FetchSent, Joined, OffsetFetched
 from refimpl.errors import Refusal
 from refimpl.machines.group import OffsetCommit
@@ -148,7 +148,9 @@ class GroupMember(Consumer):
     def _find(self) -> None:
         self.next_at = self.simulation.timeline.now + RETRY_MS
         broker = BROKERS[int(self.simulation.rng.random() * len(BROKERS))]
-        self._ask_broker(broker, g.FindCoordinatorRequest(g.GROUP, (GROUP,)), self._found, None)
+        self._ask_broker(
+            broker, g.FindCoordinatorRequest(g.GROUP, (self.group,)), self._found, None
+        )
 
     def _found(self, response: Response, about: Any) -> None:
         (found,) = response.body.coordinators
@@ -205,7 +207,7 @@ class GroupMember(Consumer):
     def _fetch_offsets(self) -> None:
         self.next_at = self.simulation.timeline.now + RETRY_MS
         wanted = [(self.parts[one].name, NO_ID) for one in sorted(self.fetching)]
-        body = g.OffsetFetchRequest(GROUP, wanted, *self._reader())
+        body = g.OffsetFetchRequest(self.group, wanted, *self._reader())
         self._ask_coordinator(body, self._offsets_fetched, (self.assignments, self.requests + 1))
         self._say(FetchSent(self.member, self.requests))
 
@@ -248,7 +250,7 @@ class GroupMember(Consumer):
         tag = CommitTag(self.member_id, self.group_generation, self.commits)
         offset = g.CommittedPartition(part.name, part.commit.offset, metadata=str(tag))
         who = self.member_id, self.group_generation, None
-        body = g.OffsetCommitRequest(GROUP, *who, (offset,))
+        body = g.OffsetCommitRequest(self.group, *who, (offset,))
         self._ask_coordinator(body, self._commit_answered, (part.commit, tag))
 
     def _commit_answered(self, response: Response, about: tuple[OffsetCommit, CommitTag]) -> None:
@@ -307,7 +309,7 @@ class GroupMember(Consumer):
 
     def _identity(self) -> dict[str, Any]:
         return {
-            "group": GROUP,
+            "group": self.group,
             "member": self.member_id or f"c{self.member - 1}",
             "generation": self.group_generation,
         }

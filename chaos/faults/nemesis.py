@@ -5,21 +5,23 @@ from typing import Any, NamedTuple
 
 from attrs import define
 
+from chaos.clients.application import Applications
 from chaos.clients.group_member import GroupMember
 from chaos.clients.operator import Operator
+from chaos.clients.transactional_producer import TransactionalProducer
 from chaos.faults.script import Fault, Script
 from chaos.sim.addresses import (
     BROKERS,
     CONTROLLER,
     MOST_PARTITIONS,
+    NAMED,
     NEMESIS,
-    OFFSETS,
-    OFFSETS_NUMBER,
+    RECEIPTS,
     RESTART,
     TOPIC,
 )
 from chaos.sim.hosts import BrokerHost, ControllerHost
-from chaos.sim.network import Link
+from chaos.sim.network import Link, TransactionalNetwork
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
 from refimpl.controller import znodes
@@ -48,6 +50,26 @@ class End(NamedTuple):
 
 
 @define(eq=False)
+class TransactionalClients:
+    """The producers of transactions, two for each id, and the applications."""
+
+    producers: Sequence[TransactionalProducer]
+    applications: Applications
+
+    @property
+    def all(self) -> Sequence[Any]:
+        """All of them, as faults number them."""
+        return (*self.producers, *self.applications)
+
+    def crash(self, client: Any, *, abandons: bool) -> None:
+        """End a client's process."""
+        if isinstance(client, TransactionalProducer):
+            client.crash(abandons=abandons)
+        else:
+            client.crash()
+
+
+@define(eq=False)
 class Nemesis:
     """Carries out the faults of a script, and undoes each when its time is over."""
 
@@ -58,6 +80,7 @@ class Nemesis:
     consumers: Sequence[GroupMember]
     clients: tuple[int, ...]
     operator: Operator | None = None
+    transactional: "TransactionalClients | None" = None
     paused_until: int = 0
     over: bool = False
     down: int = 0
@@ -97,7 +120,8 @@ class Nemesis:
         for broker in self.brokers:
             broker.down_for = 0
             broker.disk.heal()
-        for node in (*self.brokers, *self.consumers):
+        clients = () if self.transactional is None else self.transactional.all
+        for node in (*self.brokers, *self.consumers, *clients):
             node.paused_until = 0
             if not node.up:
                 timeline.at(timeline.now, node.id, RESTART)
@@ -107,7 +131,7 @@ class Nemesis:
 
     def _has(self, partition: int) -> bool:
         """True if the partition exists. One that was to be added may be late."""
-        return partition == OFFSETS_NUMBER or partition < self.controller.partitions_of(TOPIC)
+        return partition in NAMED or partition < self.controller.partitions_of(TOPIC)
 
     def _broker(self, fault: Fault) -> BrokerHost:
         return self.brokers[(fault.who or self._leader(fault.partition) or 1) - 1]
@@ -145,7 +169,9 @@ class Nemesis:
             return False
         if not self.down:
             return True
-        numbers = (*range(self.controller.partitions_of(TOPIC)), OFFSETS_NUMBER)
+        named = NAMED if self.transactional is not None else (MOST_PARTITIONS,)
+        replicated = [number for number in named if NAMED[number].topic != RECEIPTS]
+        numbers = (*range(self.controller.partitions_of(TOPIC)), *replicated)
         epoch = self.brokers[self.down - 1].node.context.broker_epoch
         return self.controller.knows(self.down, epoch) and all(
             self.down in self.controller.partition(_name(number)).isr for number in numbers
@@ -253,6 +279,35 @@ class Nemesis:
         consumer = self.consumers[fault.who - 1]
         consumer.paused_until = self.simulation.timeline.now + fault.for_ms
 
+    # Transactional clients, and markers
+
+    def _client_crash(self, fault: Fault) -> None:
+        if self.transactional is not None:
+            client, timeline = self.transactional.all[fault.who - 1], self.simulation.timeline
+            if client.up:
+                self.transactional.crash(client, abandons=fault.how == "abandoned")
+                timeline.at(timeline.now + fault.for_ms, client.id, RESTART)
+
+    def _client_pause(self, fault: Fault) -> None:
+        if self.transactional is not None:
+            client = self.transactional.all[fault.who - 1]
+            client.paused_until = self.simulation.timeline.now + fault.for_ms
+
+    def _client_takeover(self, fault: Fault) -> None:
+        """The other producer of a transactional id begins an instance; this one may sleep."""
+        if self.transactional is not None and fault.who <= len(self.transactional.producers):
+            if fault.how == "paused":
+                self._client_pause(fault)
+            self.transactional.producers[(fault.who - 1) ^ 1].take_over()
+
+    def _markers(self, fault: Fault) -> None:
+        """Requests that end transactions at leaders, and their answers, have their own fate."""
+        network = self.simulation.network
+        if isinstance(network, TransactionalNetwork):
+            fates = network.fates
+            fates.append(fault.how)
+            self._later(fault, lambda: fates.remove(fault.how) if fault.how in fates else None)
+
     def _cut(self, fault: Fault) -> None:
         network = self.simulation.network
         links = self._links(fault, self._broker(fault).id)
@@ -310,4 +365,4 @@ class Nemesis:
 
 
 def _name(partition: int) -> TopicPartition:
-    return OFFSETS if partition == OFFSETS_NUMBER else TopicPartition(TOPIC, partition)
+    return NAMED.get(partition) or TopicPartition(TOPIC, partition)

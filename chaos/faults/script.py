@@ -10,15 +10,28 @@ from typing import Any
 
 from attrs import asdict, evolve, frozen
 
-from chaos.sim.addresses import MOST_PARTITIONS, OFFSETS_NUMBER
-from chaos.sim.settings import ADD_PARTITION, FAULTS, LASTING_FAULTS, Settings
+from chaos.sim.addresses import MOST_PARTITIONS, NAMED, OFFSETS_NUMBER, RECEIPTS
+from chaos.sim.settings import (
+    ADD_PARTITION,
+    FAULTS,
+    LASTING_FAULTS,
+    TRANSACTION_FAULTS,
+    Settings,
+)
 
 # Which links of a broker are cut; "from" and "to" are seen from the broker.
 NOISES = ("drop", "duplicate", "delay", "stray")
 CUTS = ("all", "from", "to", "controller", "brokers", "to_brokers", "from_brokers", "one")
 LAGS = ("late", "skipped")
 CRASHES = ("at once", "writing")
-HOWS = {"cut": CUTS, "slow": CUTS, "noise": NOISES, "lag": LAGS, "store": CRASHES}
+MARKERS = ("held", "lost", "doubled")
+ENDS = ("restarted", "abandoned")
+TAKEOVERS = ("meanwhile", "paused")
+HOWS = {
+    **{"cut": CUTS, "slow": CUTS, "noise": NOISES, "lag": LAGS, "store": CRASHES},
+    **{"markers": MARKERS, "client_crash": ENDS, "client_takeover": TAKEOVERS},
+}
+MOST_CLIENTS = 6
 
 
 @frozen
@@ -44,6 +57,8 @@ class Fault:
         whom = f"broker {self.who}" if self.who else f"leader of {self._partition}"
         if self.what.startswith("member"):
             whom = f"member {self.who}"
+        if self.what.startswith("client"):
+            whom = f"transactional client {self.who}"
         last = f" for {self.for_ms} ms" if self.for_ms else ""
         match self.what:
             case "crash":
@@ -65,6 +80,13 @@ class Fault:
             case "store":
                 when = "in the middle of a write" if self.how == "writing" else "now"
                 return f"crash the store {when}{last}, {self.part:.0%} of the write survives"
+            case "markers":
+                return f"markers of transactions {self.how}{last}"
+            case "client_crash":
+                return f"crash {whom}{last}, its transaction is {self.how}"
+            case "client_takeover":
+                zombie = f", which is paused{last}" if self.how == "paused" else ""
+                return f"another instance takes over from {whom}{zombie}"
             case "depose":
                 return "delete /controller"
             case "add_partition":
@@ -75,12 +97,14 @@ class Fault:
                 again = f", and who led before after {self.for_ms} ms" if self.for_ms else ""
                 return f"elect broker {self.who} for {self._partition}{again}"
             case _:
-                return f"{self.what.removeprefix('member_')} {whom}{last}"
+                return f"{self.what.removeprefix('member_').removeprefix('client_')} {whom}{last}"
 
     @property
     def _partition(self) -> str:
-        offsets = self.partition == OFFSETS_NUMBER
-        return "the offsets topic" if offsets else f"orders:{self.partition}"
+        if self.partition == OFFSETS_NUMBER:
+            return "the offsets topic"
+        named = NAMED.get(self.partition)
+        return f"orders:{self.partition}" if named is None else f"{named.topic}:{named.partition}"
 
     def as_json(self) -> dict[str, Any]:
         """The fault as a script file holds it."""
@@ -97,12 +121,16 @@ class Fault:
         if fault.how not in expected:
             raise ValueError(f"how: expected one of {', '.join(expected)}, found {fault.how!r}")
         numbers: tuple[Any, ...] = (fault.at_ms, fault.who, fault.partition, fault.for_ms)
-        if not all(isinstance(n, int) and n >= 0 for n in numbers) or fault.who > 3:
-            raise ValueError("at_ms, who, partition, for_ms: expected whole numbers; who up to 3")
+        most = MOST_CLIENTS if fault.what.startswith("client") else 3
+        if not all(isinstance(n, int) and n >= 0 for n in numbers) or fault.who > most:
+            expected = f"expected whole numbers; who up to {most}"
+            raise ValueError(f"at_ms, who, partition, for_ms: {expected}")
         return fault
 
 
 Script = tuple[Fault, ...]
+BROKER_FAULTS = "crash", "elect", "pause", "cut", "lag", "stop"
+"""The faults that hit the leaders of partitions of transactions."""
 YOUNG = "crash", "pause", "cut", "slow", "elect", "lag"
 """The faults that hit the leader of a newly added partition."""
 
@@ -119,7 +147,37 @@ def expand(settings: Settings) -> Script:
         at += rng.expovariate(1.0 / settings.gap_ms)
     if settings.adds_partitions:
         faults = sorted([*faults, *_additions(settings)], key=lambda one: one.at_ms)
+    if settings.transactions:
+        faults = sorted([*faults, *_of_transactions(settings)], key=lambda one: one.at_ms)
     return tuple(faults)
+
+
+def _of_transactions(settings: Settings) -> Iterator[Fault]:
+    """Faults of transactional clients, of markers, and of the leaders of their partitions.
+
+    The seed's other faults do not change.
+    """
+    rng = Random(settings.seed * 2 + 1013)
+    kinds = tuple(one for one in TRANSACTION_FAULTS if rng.random() < 0.8)
+    brokers = tuple(one for one in BROKER_FAULTS if rng.random() < 0.7) or ("crash", "elect")
+    numbers = [number for number, name in NAMED.items() if settings.lone or name.topic != RECEIPTS]
+    gap_ms = rng.choice((100, 200, 400))
+    at = rng.expovariate(1.0 / gap_ms)
+    while at < settings.fault_ms:
+        what = rng.choice((*kinds, *brokers))
+        if what in TRANSACTION_FAULTS:
+            yield _of_clients(settings, int(at), what, rng)
+        else:
+            of_broker = _fault(evolve(settings, faults=(what,)), int(at), rng)
+            yield evolve(of_broker, partition=rng.choice(numbers))
+        at += rng.expovariate(1.0 / gap_ms)
+
+
+def _of_clients(settings: Settings, at_ms: int, what: str, rng: Random) -> Fault:
+    for_ms = int(rng.expovariate(1.0 / rng.choice((50, 200, settings.transaction_timeout_ms)))) + 5
+    clients = 2 * settings.transactional_ids + settings.applications
+    who = 0 if what == "markers" else rng.randrange(1, max(clients, 1) + 1)
+    return Fault(at_ms, what, who, for_ms=for_ms, how=rng.choice(HOWS.get(what, ("",))))
 
 
 def _lasting(settings: Settings, rng: Random) -> Iterator[Fault]:

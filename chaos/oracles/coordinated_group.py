@@ -155,9 +155,9 @@ class CoordinatedGroup:
             self._group(seen.offset, others)
 
     def _records(self, who: int, start: int, end: int) -> list[tuple[int, CoordinatorRecord]]:
-        """The records that a leader has written; a file is read segment by segment.
+        """The group's records that a leader has written; a file is read segment by segment.
 
-        No simulated client sends offsets within a transaction.
+        Its members send no offsets within transactions. Another group may share the log.
         """
         log, found = self.log_of(who), list[tuple[int, CoordinatorRecord]]()
         while start < end:
@@ -165,7 +165,7 @@ class CoordinatedGroup:
             found += [
                 (offset, record)
                 for offset, record in records
-                if offset < end and isinstance(record, CoordinatorRecord)
+                if offset < end and isinstance(record, CoordinatorRecord) and _is_ours(record)
             ]
         return found
 
@@ -255,6 +255,11 @@ class CoordinatedGroup:
 
     def _broken(self, oracle: str, what: str) -> Violation:
         return Violation(oracle, f"group {GROUP}: {what}")
+
+
+def _is_ours(record: CoordinatorRecord) -> bool:
+    key = record.key
+    return (key.group if hasattr(key, "group") else key.group_id) == GROUP
 
 
 def _commit(record: CoordinatorRecord) -> Commit | None:

@@ -16,8 +16,9 @@ from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupPartition
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
+from chaos.oracles.transactions import TransactionsOracle
 from chaos.oracles.violation import Violation
-from chaos.sim.addresses import BROKERS, PROGRESS, TICK, TOPIC
+from chaos.sim.addresses import PROGRESS, TICK, TOPIC
 from chaos.sim.simulation import Simulation
 from refimpl.machines.log import Record
 from refimpl.machines.replica import Replica
@@ -42,6 +43,7 @@ class ProgressOracle:
     operations: OperationsOracle | None = None
     deletion: DeletionOracle | None = None
     availability: AvailabilityOracle | None = None
+    transactions: TransactionsOracle | None = None
     paused_until: int = 0
     healed_at: int = -1
     #: The group's progress in all partitions together, and the time of the last one
@@ -53,6 +55,8 @@ class ProgressOracle:
 
     def start(self) -> None:
         """Come back when the faults are over; or soon, where progress is demanded before that."""
+        if self.transactions is not None:
+            self.transactions.missing_in = self._missing_in
         at_ms = self.simulation.settings.fault_ms if self.availability is None else EVERY_MS
         self.simulation.timeline.at(at_ms, PROGRESS, TICK)
 
@@ -69,6 +73,8 @@ class ProgressOracle:
             self.nemesis.move_back()
             for producer in self.producers:
                 producer.stopped = True
+            if self.transactions is not None:
+                self.transactions.stop()
             missing, since = self._missing(), self.healed_at
             further_at = self._came_further()
             if not missing:
@@ -90,6 +96,10 @@ class ProgressOracle:
                 return f"{oracle.name}: {missing}"
         return self._unknown() or self._undecided()
 
+    def _unfinished(self) -> str:
+        """The transactions that hang, if the run has transactions."""
+        return "" if self.transactions is None else self.transactions.unfinished()
+
     def _unknown(self) -> str:
         """The added partitions that are lost, or that no broker has."""
         there, told = self.nemesis.controller.partitions_of(TOPIC), self.nemesis.partitions
@@ -106,16 +116,20 @@ class ProgressOracle:
         for oracle, group in zip(self.partitions, self.group.partitions, strict=True):
             if not oracle.unavailable() and (missing := self._not_committed(oracle, group)):
                 return f"{oracle.name}: {missing}"
+        if unfinished := self._unfinished():
+            return unfinished
         if missing := self._missing_in(offsets):
             return f"the group's log: {missing}"
         return ""
 
     def _came_further(self) -> int:
-        """The time of the group's last progress.
+        """The time of the last progress of the group, or of the applications.
 
         A group that commits record by record may have much to do when all is well again.
         """
         reached = sum(group.reached for group in self.group.partitions)
+        if self.transactions is not None:
+            reached += self.transactions.progress()
         if reached > self.furthest:
             self.furthest, self.further_at = reached, self.simulation.timeline.now
         return self.further_at
@@ -136,7 +150,7 @@ class ProgressOracle:
             return (
                 f"leader {state.leader} does not know that it leads in epoch {state.leader_epoch}"
             )
-        if len(state.isr) < len(BROKERS):
+        if len(state.isr) < len(oracle.replicas):
             return f"only {sorted(state.isr)} are in sync"
         if leader.high_watermark < leader.log.end:
             return f"the high watermark stays at {leader.high_watermark} of {leader.log.end}"
@@ -170,6 +184,8 @@ class ProgressOracle:
                 oracle.read(leader, leader.log.start, found[partition])
         if self.deletion is not None:
             self.deletion.finish()
+        if self.transactions is not None:
+            self.transactions.finish()
         for producer in self.producers:
             self._find(producer, found)
         if self.simulation.settings.idempotence:

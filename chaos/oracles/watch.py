@@ -94,7 +94,9 @@ class ReplicationOracles:
 
     def _registered(self, who: int, seen: o.Registered) -> None:
         for oracle in self.oracles.values():
-            oracle.registered(oracle.replicas[seen.broker])
+            replica = oracle.replicas.get(seen.broker)
+            if replica is not None:
+                oracle.registered(replica)
 
     def _decided(self, who: int, seen: o.Decided) -> None:
         self.oracles[seen.partition].decided(seen)

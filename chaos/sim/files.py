@@ -26,6 +26,7 @@ from refimpl.storage.log.partition_log import PartitionLog
 from refimpl.storage.replica.files import PartitionReplicaLog
 from refimpl.storage.replica.memory import RecordBatch
 from refimpl.storage.replica.memory_records import whole
+from refimpl.storage.replica.transactional import TransactionalBatch
 
 # Payloads have one width, so that batches of one record have one size, and a limit counts them.
 WIDTH = 10
@@ -156,6 +157,10 @@ class SimulatedLog(PartitionReplicaLog):
         """Drop everything."""
         self.known = []
         PartitionReplicaLog.restart_at(self, offset)
+
+    def transactional(self, batch: Any) -> TransactionalBatch | None:
+        """The producer of a batch, if it is of a transaction."""
+        return TransactionalBatch(*batch[1:4]) if batch.transactional else None
 
     def encoded(self, batch: Any) -> bytes:
         """A batch that is not bytes yet as Kafka's."""

@@ -5,11 +5,11 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.sim.addresses import CONTROLLER, RESTART, ProcessTimer, Restart
+from chaos.sim.addresses import CONTROLLER, RECEIPTS, RESTART, ProcessTimer, Restart
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
 from chaos.sim.network import Timeline
-from chaos.sim.simulation import Simulation, Watcher
+from chaos.sim.simulation import ORDERED, Simulation, Watcher
 from chaos.sim.store import StoreHost
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.node import Node
@@ -26,7 +26,7 @@ from refimpl.messages.controller import (
     Stopped,
     StorageFailed,
 )
-from refimpl.messages.group import ConsumerGroupHeartbeatRequest
+from refimpl.transactions.config import TransactionConfig
 
 
 @define(eq=False)
@@ -98,6 +98,7 @@ class BrokerHost:
     paused_until: int = 0
     down_for: int = 0
     groups: GroupConfig = field(factory=GroupConfig, kw_only=True)
+    transactions: TransactionConfig = field(factory=TransactionConfig, kw_only=True)
     _timeline: Timeline = field(init=False)
     _watchers: Mapping[type, Sequence[Watcher]] = field(init=False)
     _send: Callable[[Request | Response], None] = field(init=False)
@@ -119,12 +120,20 @@ class BrokerHost:
         self.up, self.paused_until = True, 0
         if simulation.settings.files and self.nodes:
             simulation.counts["recoveries from files"] += 1
-        topics = {name.topic: simulation.settings.min_isr for name in self.partitions}
         process = len(self.nodes) + 1
         self.nodes.append(
-            Node(self.id, self.config, self.disk, topics, process, group_config=self.groups)
+            Node(
+                *(self.id, self.config, self.disk, self._min_isr(), process),
+                group_config=self.groups,
+                transaction_config=self.transactions,
+            )
         )
         self._carry_out(self.node.start(simulation.timeline.now, self._partitions()))
+
+    def _min_isr(self) -> Mapping[str, int]:
+        """min.insync.replicas of each topic; one of them has a single replica."""
+        topics = {name.topic: self.simulation.settings.min_isr for name in self.partitions}
+        return {**topics, RECEIPTS: 1} if RECEIPTS in topics else topics
 
     def _partitions(self) -> Sequence[TopicPartition]:
         """The initial partitions, and all others on the disk."""
@@ -139,8 +148,7 @@ class BrokerHost:
                 return
             message = message[1]
         elif kind is Request:
-            body = message[3].__class__
-            if body is ConsumerGroupHeartbeatRequest and self.simulation.is_overtaken(message):
+            if message[3].__class__ in ORDERED and self.simulation.is_overtaken(message):
                 return
         elif kind is Restart:
             if not self.up:

@@ -9,10 +9,12 @@ from attrs import define, field
 
 from refimpl.messages.broker import Request, Response
 from refimpl.messages.controller import UpdateMetadataRequest
+from refimpl.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 CALM_JITTER_MS = 5
 # The delay of a stray message: long enough for its sender to crash and to be back in sync.
 STRAY_MS = 1200
+MARKERS = WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 Link: TypeAlias = tuple[int, int]
 Entry: TypeAlias = tuple[int, Any]
@@ -135,3 +137,31 @@ class Network:
         self.drop = self.duplicate = self.stray = 0.0
         self.slow, self.lag = {}, {}
         self.jitter_ms = min(self.jitter_ms, CALM_JITTER_MS)
+
+
+@define(eq=False)
+class TransactionalNetwork(Network):
+    """A network on which markers of transactions may have a fate of their own."""
+
+    #: The fates that markers and their answers have now: held, lost or doubled
+    fates: list[str] = field(factory=list[str])
+
+    def send(self, message: Message) -> None:
+        """Carry a message; half of the markers meet with a fate, if there is one."""
+        if self.fates and message[3].__class__ in MARKERS and self._random() < 0.5:
+            fate = self.fates[-1]
+            self.counts[f"markers {fate}"] += 1
+            if fate == "lost":
+                return
+            late = self.timeline.now + int(self._random() * STRAY_MS) + 1
+            if fate == "held":
+                self.timeline.due[late].append((message[1], message))
+                return
+            self.doubled += 1
+            self.timeline.due[late].append((message[1], message))
+        Network.send(self, message)
+
+    def heal(self) -> None:
+        """Be a good network from now on."""
+        Network.heal(self)
+        self.fates.clear()

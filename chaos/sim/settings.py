@@ -4,6 +4,7 @@ Each seed draws its own mix. A run without message loss and with many crashes re
 even mixture of everything reaches rarely (swarm testing).
 """
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any, cast
 
@@ -88,6 +89,19 @@ class Settings:
     # True if the topic gets more partitions during the run
     adds_partitions: bool = False
 
+    # Whether producers and applications write within transactions, and by which version: the
+    # cluster's, and those that clients draw from; the time between two transactions, after which
+    # they are aborted, and after which unused ids expire; whether a partition has a single replica
+    transactions: bool = False
+    transaction_version: int = 2
+    transactional_clients: tuple[str, ...] = ("2",)
+    transactional_ids: int = 2
+    applications: int = 2
+    transaction_ms: int = 60
+    transaction_timeout_ms: int = 600
+    id_expiration_ms: int = 3000
+    lone: bool = False
+
     # True if faults are few and last so long that the cluster must settle in spite of them
     lasting: bool = False
 
@@ -102,7 +116,9 @@ class Settings:
     def draw(cls, seed: int, **fixed: Any) -> "Settings":
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
-        drawn = evolve(cls(**_drawn(seed, rng)), **fixed)
+        drawn = evolve(cls(**_drawn(seed, rng), **_transactional(seed)), **fixed)
+        if drawn.transactions:
+            drawn = drawn._made_transactional(fixed)
         if drawn.lasting and "store" not in fixed:
             drawn = evolve(drawn, store=False)
         if drawn.store:
@@ -112,6 +128,21 @@ class Settings:
             lossy, unclean = drawn.lossy and drawn.elr, drawn.unclean and "unclean" in fixed
             drawn = evolve(drawn, unclean=unclean, lossy=lossy)
         return drawn._made_to_last() if drawn.lasting else drawn
+
+    def _made_transactional(self, fixed: Mapping[str, Any]) -> "Settings":
+        """The same settings, such that nothing committed may be lost.
+
+        What a seed draws gives way to other kinds of runs that are asked for.
+        """
+        if "transactions" not in fixed and (self.lasting or self.deletes):
+            return evolve(self, transactions=False)
+        return evolve(
+            self,
+            unclean=self.unclean and "unclean" in fixed,
+            lossy=self.lossy and (self.elr or "lossy" in fixed),
+            lone=self.lone and not self.elr,
+            events=fixed.get("events", 2 * self.events),
+        )
 
     def _made_to_last(self) -> "Settings":
         """The same settings, with time for faults that last.
@@ -173,7 +204,11 @@ class Settings:
 
     def check(self) -> None:
         """Raise ValueError, with the expected values, for a senseless setting."""
-        for name, known in (("acks", ("0", "1", "all")), ("faults", FAULTS)):
+        for name, known in (
+            ("acks", ("0", "1", "all")),
+            ("faults", FAULTS),
+            ("transactional_clients", ("1", "2")),
+        ):
             for value in getattr(self, name):
                 _one_of(name, value, known)
         _one_of("commit_when", self.commit_when, ("after", "before", "polled"))
@@ -182,6 +217,13 @@ class Settings:
         _one_of("server_assignor", self.server_assignor, tuple(SERVER_ASSIGNORS))
         if self.lasting and self.store:
             raise ValueError("lasting: expected without store, found store=true")
+        if self.transactions and (self.lasting or self.deletes):
+            raise ValueError("transactions: expected without lasting and deletes")
+        _one_of("transaction_version", self.transaction_version, (0, 1, 2))
+        _one_of("transactional_ids", self.transactional_ids, (1, 2))
+        _one_of("applications", self.applications, (0, 1, 2))
+        if not self.transactional_clients:
+            raise ValueError("transactional_clients: expected 1, 2 or both, found none")
         _one_of("min_isr", self.min_isr, (1, 2, 3))
         _one_of("consumers", self.consumers, (1, 2, 3))
         _one_of("partitions", self.partitions, tuple(range(1, 10)))
@@ -204,7 +246,7 @@ class Settings:
             if name not in known:
                 raise ValueError(f"there is no setting {name!r}")
             _of_type(name, value, known[name].default)
-        lists: dict[str, Any] = {n: tuple(values[n]) for n in ("acks", "faults") if n in values}
+        lists: dict[str, Any] = {n: tuple(values[n]) for n in LISTS if n in values}
         settings = cls(**(values | lists))
         settings.check()
         return settings
@@ -214,17 +256,24 @@ SWARM = (
     *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
     *("member_crash", "member_pause"),
 )
+LISTS = ("acks", "faults", "transactional_clients")
 MAY_BE_ZERO = ("delay_ms", "jitter_ms", "assignment_interval_ms")
 STORE_FAULTS = ("expire", "depose", "reassign", "store")
 GROUP_FAULTS = ("member_leave",)
 # Faults that no seed draws by itself
 NAMED_FAULTS = ("disk",)
-FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS
+# What the setting `transactions` adds to a script, beside the faults that the seed draws
+TRANSACTION_FAULTS = ("client_crash", "client_pause", "client_takeover", "markers")
+FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS + TRANSACTION_FAULTS
 LASTING = ("crash", "stop", "pause", "cut", "lag")
 """The faults on brokers that last; so many of them follow each other."""
 LASTING_FAULTS = 3
 ADD_PARTITION = "add_partition"
 """What the setting `adds_partitions` puts into a script, beside the faults that the seed draws."""
+
+
+SHARE = 0.2
+"""The share of seeds that draw transactions."""
 
 
 def _of_type(name: str, value: object, like: object) -> None:
@@ -291,4 +340,21 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "group_protocol": choice(("classic", "consumer")),
         "server_assignor": choice(("uniform", "range")),
         "assignment_interval_ms": choice((0, 0, 100, 500)),
+    }
+
+
+def _transactional(seed: int) -> dict[str, Any]:
+    """A seed's transactions; its other settings do not depend on them."""
+    rng = Random(seed * 2 + 1007)
+    choice, chance = rng.choice, rng.random
+    return {
+        "transactions": chance() < SHARE,
+        "transaction_version": choice((2, 2, 2, 1, 0)),
+        "transactional_clients": choice((("2",), ("2",), ("1",), ("1", "2"))),
+        "transactional_ids": choice((1, 2)),
+        "applications": choice((0, 1, 2, 2)),
+        "transaction_ms": choice((20, 60, 200)),
+        "transaction_timeout_ms": choice((150, 400, 1500)),
+        "id_expiration_ms": choice((600, 2000, 600_000)),
+        "lone": chance() < 0.4,
     }

@@ -145,13 +145,15 @@ class StoreHost:
             PartitionRegistration(
                 name,
                 TOPIC_IDS[name.topic],
-                LeaderAndIsr(1, BROKERS[0], frozenset(BROKERS), 1),
+                LeaderAndIsr(1, assignment[0], frozenset(assignment), 1),
                 assignment,
             )
             for name, assignment in zip(names, assignments, strict=True)
         ]
         for topic, topic_id in TOPIC_IDS.items():
             of_topic = [one for one in registrations if one.partition.topic == topic]
+            if not of_topic:
+                continue
             path = znodes.topic_path(topic)
             paths.append(Create(path, znodes.topic(topic_id, of_topic)))
             paths.append(Create(f"{path}/partitions"))

@@ -55,7 +55,6 @@ class StoredBrokerHost(BrokerHost):
         """Start a process, and let it open a session."""
         simulation = self.simulation
         self.up, self.paused_until, self.wake_at = True, 0, -1
-        topics = {name.topic: simulation.settings.min_isr for name in self.partitions}
         process = len(self.nodes) + 1
         rng = Random(simulation.settings.seed * 2 + self.id * PROCESSES + process)
         candidate = StoredController(
@@ -70,10 +69,11 @@ class StoredBrokerHost(BrokerHost):
             self.id,
             self.config,
             self.disk,
-            topics,
+            self._min_isr(),
             process,
             candidate=candidate,
             group_config=self.groups,
+            transaction_config=self.transactions,
         )
         self.nodes.append(node)
         now = simulation.timeline.now

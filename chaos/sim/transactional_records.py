@@ -1,0 +1,38 @@
+"""Records of transactions, and of their coordinators, in either kind of log."""
+
+from typing import Any, NamedTuple
+
+from refimpl.machines.replica_log import Record
+from refimpl.records.coordinators import CoordinatorRecord, read_record, records_in
+from refimpl.storage.format.control import EndTxnMarker
+
+
+class Entry(NamedTuple):
+    """A record of a producer: a value, or the end of its transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    value: int
+    committed: bool | None = None
+    """How the transaction ended, None for a value."""
+
+
+def entry_of(record: Record) -> Entry:
+    """The entry that a record is, in memory or from a file."""
+    value: Any = record.value
+    payload = value.payload
+    who = value if hasattr(value, "producer_id") else value.batch
+    if isinstance(payload, EndTxnMarker):
+        return Entry(who.producer_id, who.producer_epoch, -1, payload.committed)
+    if isinstance(payload, tuple):  # key and value of a control record
+        return Entry(who.producer_id, who.producer_epoch, -1, payload[0][3] == 1)
+    return Entry(who.producer_id, who.producer_epoch, payload)
+
+
+def coordinator_record(record: Record, topic: str) -> CoordinatorRecord:
+    """The record of a coordinator."""
+    payload: Any = getattr(record.value, "payload", record.value)
+    if isinstance(payload, CoordinatorRecord):
+        return payload
+    key, value = payload
+    return read_record(records_in(topic), key, value)
