@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from itertools import groupby
+from typing import Any
 
 from attrs import frozen
 
 from chaos.faults.script import Script
+from chaos.oracles.transactions import TransactionsOracle
 from chaos.recorders.protocol_events import SubjectTrace, TracePlace
 from chaos.simulator import Run, build
+from refimpl.messages.broker import TopicPartition
+from refimpl.storage.replica.transactional import Writer
 
 # Frequent steps; several in a row are printed as one line.
 ROUTINE = {"Write", "Fetch", "FetchLost", "AdvanceHighWatermark"}
@@ -31,6 +35,8 @@ def tell(run: Run) -> list[StoryLine]:
     replication = [one.trace for one in recorder.replication.values()]
     chosen = [t for t in replication if what.startswith(f"{t.subject}:")] or replication[:1]
     lines = [line for trace in chosen for line in _steps(trace)]
+    if told.transactions is not None and not what.startswith(tuple(t.subject for t in replication)):
+        lines += _transactional(told.transactions, what)
     return sorted([*_faults(told.script, told.now_ms), *lines], key=lambda line: line.at_ms)
 
 
@@ -48,6 +54,28 @@ def _steps(trace: SubjectTrace) -> Iterator[StoryLine]:
             continue
         row = list(steps)
         yield StoryLine(row[0].at_ms, _row(row))
+
+
+def _transactional(oracle: TransactionsOracle, what: str) -> Iterator[StoryLine]:
+    """The steps of the clients of the transactional id that a verdict names, or of all."""
+    named = {one.transactional_id for one in (*oracle.producers, *oracle.applications)}
+    chosen = {one for one in named if one in what.split() or f"{one}:" in what.split()} or named
+    for at_ms, seen in oracle.diary:
+        if oracle.transactional_id(seen) in chosen:
+            yield StoryLine(at_ms, _said(seen))
+
+
+def _said(seen: Any) -> str:
+    given = ", ".join(f"{name}={_short(value)}" for name, value in seen._asdict().items())
+    return f"{type(seen).__name__}({given})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Writer):
+        return f"{value.producer_id}/{value.producer_epoch}"
+    if isinstance(value, TopicPartition):
+        return f"{value.topic}:{value.partition}"
+    return f"{len(value)}" if isinstance(value, tuple | list) else f"{value}"
 
 
 def _row(steps: list[TracePlace]) -> str:

@@ -52,7 +52,7 @@ class Application(GroupMember):
     manager: TransactionManager
 
     def _prepare(self) -> None:
-        about = self.id, self.simulation, self._random(), self.leaders, self._transactional_id()
+        about = self.id, self.simulation, self._random(), self.leaders, self.transactional_id
         self.manager = TransactionManager(*about, self._ended, LEAST_TIMEOUT_MS)
         in_group = self.handlers[g.FindCoordinatorResponse]
 
@@ -65,7 +65,9 @@ class Application(GroupMember):
     def _random(self) -> Random:
         return Random(self.simulation.settings.seed * 2 + 1021 + self.id)
 
-    def _transactional_id(self) -> str:
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id, which each application has for itself (KIP-447)."""
         return f"app-{self.id}"
 
     # Time
@@ -114,7 +116,7 @@ class Application(GroupMember):
                 for one in parts
             ],
         )
-        hold_ms = int(rng.random() * 30)
+        hold_ms = int(rng.random() * (30 if rng.random() < 0.8 else 300))
         if rng.random() < 0.04:  # about as long as the transaction may take
             hold_ms = int(self.manager.timeout_ms * (0.7 + rng.random() / 2))
         of_partitions = {name: [values] for name, values in batches.items()}

@@ -175,6 +175,8 @@ def _of_transactions(settings: Settings) -> Iterator[Fault]:
 
 def _of_clients(settings: Settings, at_ms: int, what: str, rng: Random) -> Fault:
     for_ms = int(rng.expovariate(1.0 / rng.choice((50, 200, settings.transaction_timeout_ms)))) + 5
+    if what == "client_pause" and rng.random() < 0.5:  # longer than a member's session
+        for_ms = int(settings.member_session_ms * rng.uniform(1.2, 2.5))
     clients = 2 * settings.transactional_ids + settings.applications
     who = 0 if what == "markers" else rng.randrange(1, max(clients, 1) + 1)
     return Fault(at_ms, what, who, for_ms=for_ms, how=rng.choice(HOWS.get(what, ("",))))

@@ -70,8 +70,8 @@ class TransactionsOracle:
     read: dict[TopicPartition, list[int]] = field(
         factory=lambda: defaultdict[TopicPartition, list[int]](list)
     )
-    #: The times and the words of what clients did, for the story of a failed run
-    diary: list[tuple[int, str]] = field(factory=list[tuple[int, str]])
+    #: What clients did, and when, for the story of a failed run
+    diary: list[tuple[int, Any]] = field(factory=list[tuple[int, Any]])
 
     def attach(self) -> None:
         """Judge the coordinators' logs, and what clients see."""
@@ -92,8 +92,13 @@ class TransactionsOracle:
         self.counts[name] += 1
 
     def _note(self, seen: Any) -> None:
-        words = ", ".join(f"{name}={value}" for name, value in seen._asdict().items())
-        self.diary.append((self.simulation.timeline.now, f"{type(seen).__name__}({words})"))
+        self.diary.append((self.simulation.timeline.now, seen))
+
+    def transactional_id(self, seen: Any) -> str:
+        """The transactional id that an observation of the diary is about."""
+        if hasattr(seen, "transactional_id"):
+            return seen.transactional_id
+        return self.known[seen.number].began.transactional_id
 
     @property
     def excused(self) -> bool:
@@ -240,7 +245,7 @@ class TransactionsOracle:
         for name in (*self.outputs, OFFSETS):
             host = self._leader(name)
             if host is None:
-                return f"nobody leads {self._name(name)}"
+                continue
             partition = host.node.partitions[name]
             end, stable = partition.replica.high_watermark, partition.last_stable_offset
             if stable < end:

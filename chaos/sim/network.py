@@ -9,12 +9,14 @@ from attrs import define, field
 
 from refimpl.messages.broker import Request, Response
 from refimpl.messages.controller import UpdateMetadataRequest
+from refimpl.messages.transaction_coordination import AddPartitionsToTxnResponse
 from refimpl.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 CALM_JITTER_MS = 5
 # The delay of a stray message: long enough for its sender to crash and to be back in sync.
 STRAY_MS = 1200
-MARKERS = WriteTxnMarkersRequest, WriteTxnMarkersResponse
+OF_TRANSACTIONS = WriteTxnMarkersRequest, WriteTxnMarkersResponse, AddPartitionsToTxnResponse
+"""Messages between coordinators of transactions and leaders, and answers to clients."""
 
 Link: TypeAlias = tuple[int, int]
 Entry: TypeAlias = tuple[int, Any]
@@ -141,14 +143,17 @@ class Network:
 
 @define(eq=False)
 class TransactionalNetwork(Network):
-    """A network on which markers of transactions may have a fate of their own."""
+    """A network on which markers of transactions may have a fate of their own.
 
-    #: The fates that markers and their answers have now: held, lost or doubled
+    So may their answers, and those to a leader that verifies a write.
+    """
+
+    #: The fates that they have now: held, lost or doubled
     fates: list[str] = field(factory=list[str])
 
     def send(self, message: Message) -> None:
         """Carry a message; half of the markers meet with a fate, if there is one."""
-        if self.fates and message[3].__class__ in MARKERS and self._random() < 0.5:
+        if self.fates and message[3].__class__ in OF_TRANSACTIONS and self._random() < 0.5:
             fate = self.fates[-1]
             self.counts[f"markers {fate}"] += 1
             if fate == "lost":

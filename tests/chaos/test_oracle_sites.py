@@ -9,7 +9,17 @@ from traceback import walk_tb
 import pytest
 from attrs import evolve
 
-from chaos.oracles import availability, commit_delay, control_plane, deletion, partition, progress
+from chaos.oracles import (
+    availability,
+    commit_delay,
+    control_plane,
+    coordinated_group,
+    deletion,
+    partition,
+    progress,
+    transaction_log,
+    transactions,
+)
 from chaos.sim.settings import Settings
 from chaos.simulator import build
 from properties.mutants.catalogue import applied, catalogue
@@ -20,6 +30,7 @@ from refimpl.messages import observations as o
 from tests.chaos import control_plane_cases as control
 from tests.chaos import group_bugs
 from tests.chaos import oracle_bugs as bugs
+from tests.chaos import transaction_bugs as transactional
 from tests.chaos.group_bugs import G
 from tests.chaos.oracle_bugs import A, D, E, P
 from tests.chaos.oracle_cases import CASES, EVERYBODY, Case, Cluster
@@ -40,6 +51,7 @@ def test_without_this_site_a_bug_passes(name: str) -> None:
 
 def test_each_case_belongs_to_a_site() -> None:
     assert group_bugs.CONSUMER
+    assert transactional.WITH
     assert CASES.keys() <= sites().keys()
 
 
@@ -175,6 +187,7 @@ UNAVAILABLE = (
     nobody_answers_in_noise,
     nobody_answers_after_a_loss,
 )
+TO, TL = transactional.T, transactional.L
 LASTING = {"lasting": True}
 DELETES = {"deletes": True}
 AFTER_A_LOSS = (
@@ -298,8 +311,41 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         False,
         Case(control.writes_without_being_controller, {"store": True}),
     ),
+    (
+        f"{TO}.excused",
+        "any((one.era or one.unsettled for one in self.partitions.values()))",
+        True,
+        Case(transactional.loses_a_transaction, transactional.WITH),
+    ),
+    (
+        f"{TO}.unavailable",
+        "any((one.unavailable() for one in self.partitions.values()))",
+        True,
+        Case(transactional.loses_a_transaction, transactional.WITH),
+    ),
+    (
+        f"{TL}._keeps_partitions",
+        "old.state is not State.ONGOING",
+        True,
+        Case(transactional.forgets_a_partition, transactional.WITH),
+    ),
+    (
+        f"{TL}._keeps_epoch",
+        "new.at.id != old.at.id or new.at.epoch > old.at.epoch",
+        True,
+        Case(transactional.gives_an_epoch_again, transactional.WITH),
+    ),
+    (
+        "_is_ours",
+        "(key.group if hasattr(key, 'group') else key.group_id) == GROUP",
+        False,
+        Case(group_bugs.goes_back),
+    ),
 ]
 OTHER_MODULES = {
+    TO: transactions,
+    TL: transaction_log,
+    "_is_ours": coordinated_group,
     A: availability,
     P: partition,
     D: deletion,

@@ -1,0 +1,210 @@
+"""Protocol bugs of transactions, each an edit of the broker, its machines or a coordinator's shard.
+
+`python -m tests.chaos.transaction_mutants SEEDS FIRST [NAME]` puts one in after the other, and
+prints which oracles find each, in how many seeds. Bugs of the machines alone are in
+`properties/mutants/machines`; most of these are of what the broker does with a machine.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from time import process_time
+from typing import Any
+
+from attrs import field, frozen
+
+from chaos.campaign import SeedResult, result_of
+from chaos.sim.settings import Settings
+from chaos.simulator import build
+from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
+
+COORDINATOR = "refimpl.machines.transaction_coordinator:TransactionMetadata"
+SHARD = "refimpl.transactions.shard:TransactionShard"
+MARKERS = "refimpl.broker.txn_markers:Markers"
+PRODUCERS = "refimpl.storage.log.producer_state:ProducerState"
+OFFSETS = "refimpl.groups.offsets:Offsets"
+
+
+@frozen
+class TransactionBug:
+    """A bug, the oracle that finds it, and a seed in which it does; none if no seed is known.
+
+    `settings` hold fixed what the rule is about: a version, or a kind of client.
+    """
+
+    name: str
+    why: str
+    function: str
+    old: str
+    new: str
+    oracle: str
+    seed: int
+    settings: dict[str, Any] = field(factory=dict[str, Any])
+    #: A second guard that stands behind the first
+    more: tuple[str, str, str] | None = None
+
+    @contextmanager
+    def there(self) -> Generator[None]:
+        """The bug, for as long as the block lasts."""
+        edits = (self.function, self.old, self.new), *((self.more,) if self.more else ())
+        functions = [(function_at(at), old, new) for at, old, new in edits]
+        changed = {at: compiled(at, edited(tree_of(at), old, new)) for at, old, new in functions}
+        with patched(changed):
+            yield
+
+    def play(self, seed: int) -> SeedResult:
+        """One seed with the bug."""
+        fixed = {**SHORT, **self.settings}
+        began = process_time()
+        run = build(Settings.draw(seed, **fixed)).go()
+        return result_of(run, process_time() - began)
+
+
+SHORT: dict[str, Any] = {
+    **{"transactions": True, "files": False, "store": False, "follower_reads": False},
+    **{"fault_ms": 3000, "calm_ms": 15_000, "events": 120_000},
+}
+V1: dict[str, Any] = {"transactional_clients": ("1",)}
+V2: dict[str, Any] = {"transactional_clients": ("2",), "transaction_version": 2}
+LATE: dict[str, Any] = {"delivery_timeout_ms": 500, "stray": 0.05}
+"""Writes come later than their sender waits for them."""
+BUGS = (
+    TransactionBug(
+        "a_partition_without_leader_is_taken_for_deleted",
+        "Kafka 4.3.0 drops the marker of a partition that has no leader (KAFKA-20734).",
+        f"{MARKERS}._is_deleted",
+        "name not in self.metadata.partitions and self.metadata.is_current",
+        "self.metadata.partitions[name].decision.leader is None",
+        "Atomic",
+        8,
+        {"lone": True, "elr": False},
+    ),
+    TransactionBug(
+        "answers_before_the_high_watermark",
+        "A coordinator answers when its record is written: the next one may not have it.",
+        "refimpl.coordinator.runtime:Coordinator._answer",
+        "not waits or self.log.high_watermark >= self.written",
+        "True",
+        "ToldIsDecided",
+        1,
+    ),
+    TransactionBug(
+        "acts_on_what_is_not_committed_yet",
+        "Kafka acts on all that it has loaded, which the next election may take back.",
+        "refimpl.coordinator.runtime:Coordinator._may_act",
+        "not self.waits_for_commit or high_watermark >= self.written",
+        "True",
+        "",
+        0,
+    ),
+    TransactionBug(
+        "markers_go_out_before_the_decision_is_committed",
+        "Half of a transaction is committed, and the next coordinator aborts the other half.",
+        "refimpl.transactions.store:TransactionStore.decided",
+        "offset < high_watermark",
+        "True",
+        "ConcurrentTransactions",
+        5,
+    ),
+    TransactionBug(
+        "a_new_instance_has_the_epoch_of_the_last",
+        "InitProducerId does not raise the epoch: the instance before goes on.",
+        f"{COORDINATOR}._after",
+        "self.at.above()",
+        "self.at.above() if self.at.epoch < 0 else self.at",
+        "ProducerEpochsGrow",
+        0,
+    ),
+    TransactionBug(
+        "a_time_out_aborts_what_is_decided",
+        "The time-out does not look at the state: a decided transaction is decided again.",
+        f"{SHARD}._time_out",
+        "metadata.state is not State.ONGOING",
+        "not metadata.partitions",
+        "DecidedOnce",
+        1,
+        more=(f"{COORDINATOR}.time_out", "self.state is not State.ONGOING", "False"),
+    ),
+    TransactionBug(
+        "pending_offsets_are_read",
+        "A member begins where an open transaction has committed to (KAFKA-9346).",
+        f"{OFFSETS}.fetch",
+        "() if committed else self.store.unstable_of(group_id)",
+        "()",
+        "ProcessedOnce",
+        0,
+        {"applications": 2},
+    ),
+    TransactionBug(
+        "the_lso_ignores_a_transaction",
+        "Readers of committed records are handed what is not decided.",
+        f"{PRODUCERS}.first_unstable_offset",
+        "next(iter(self.ongoing), None)",
+        "None",
+        "AbortedIsNotRead",
+        0,
+    ),
+    TransactionBug(
+        "offsets_of_an_old_generation_are_taken",
+        "TxnOffsetCommit does not look at the generation: a zombie's input is processed twice.",
+        f"{OFFSETS}.commit_in_transaction",
+        "self._check_commit(now, request, by)",
+        "None",
+        "ProcessedOnce",
+        6,
+        {"applications": 2},
+    ),
+    TransactionBug(
+        "a_guard_outlives_its_transaction",
+        "A marker does not clear the guard: a late write opens a transaction that nobody ends.",
+        f"{PRODUCERS}._clear_verification",
+        "producer_id not in staged.ended or not own",
+        "False",
+        "",
+        0,
+        {**V1, **LATE},
+    ),
+    TransactionBug(
+        "a_marker_of_an_old_coordinator_is_taken",
+        "The coordinator's epoch is not compared: a deposed one ends the next transaction.",
+        "refimpl.storage.log.producer_state:_check",
+        "marker.coordinator_epoch < producer.coordinator_epoch",
+        "False",
+        "AbortedIsNotRead",
+        9,
+        V1,
+    ),
+    TransactionBug(
+        "a_late_write_is_not_verified",
+        "A write that comes after its transaction's end opens one that nobody ends (KAFKA-14402).",
+        f"{PRODUCERS}._check_verified",
+        "waiting is None or waiting.guard is not guard",
+        "False",
+        "",
+        0,
+        LATE,
+    ),
+)
+
+
+def main(seeds: int = 20, first: int = 0, only: str = "") -> None:
+    """Play every bug, and print a row of which oracles found it, how often and where first."""
+    for bug in BUGS:
+        if only not in bug.name:
+            continue
+        found, where, cpu_s = Counter[str](), dict[str, int](), 0.0
+        with bug.there():
+            for seed in range(first, first + seeds):
+                result = bug.play(seed)
+                cpu_s += result.cpu_s
+                if result.oracle is not None:
+                    found[result.oracle] += 1
+                    where.setdefault(result.oracle, seed)
+        told = ", ".join(f"{name} {n} (first {where[name]})" for name, n in found.most_common())
+        words = bug.name.replace("_", " ")
+        print(f"| {words} | {told or 'not found'} | {cpu_s:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
