@@ -55,10 +55,13 @@ def test_every_test_of_the_page_passes(pytester: pytest.Pytester, recipe: str) -
         result.stdout.fnmatch_lines("G8 violated: what is committed was processed")
     else:
         result.assert_outcomes(passed=1)
+    if "acks=1" in recipe:
+        (told,) = re.findall(r"^L4 allowed: .*", PAGE.read_text(encoding="utf-8"), re.M)
+        result.stdout.fnmatch_lines([f"  {told}"])
 
 
 def test_the_page_has_all_the_recipes() -> None:
-    assert len(TESTS) == 8
+    assert len(TESTS) == 9
 
 
 def test_the_class_for_unittest_is_one(pytester: pytest.Pytester) -> None:
