@@ -24,6 +24,8 @@ PAUSED, OTHERS = 4, (1, 2, 3)
 #: kinds. The first three partitions are for what is committed, the others for what is aborted.
 ASSIGNMENT = [[PAUSED, 1, 2], [PAUSED, 2, 3], [PAUSED, 3, 1]] * 2
 KEPT, UNDONE = range(3), range(3, 6)
+#: No transaction is open for so long. One that is nevertheless, and 20 s more, hangs (T11).
+TIMEOUT_MS = 30_000
 #: A broker is fenced after broker.session.timeout.ms (9 s).
 FENCED_S = 30
 #: A marker is under way for so long before the power fails.
@@ -40,8 +42,9 @@ class MarkerDropped(Transactional):
         self.create(TOPIC, ASSIGNMENT, **{"min.insync.replicas": "2"})
         number = self.choose(self.create_state())
         named = ids_on(number)
-        committing = self.producer("committing", next(named))
-        aborting = self.producer("aborting", next(named))
+        settings = {"transaction.timeout.ms": TIMEOUT_MS}
+        committing = self.producer("committing", next(named), **settings)
+        aborting = self.producer("aborting", next(named), **settings)
         for producer, value, partitions in (
             (committing, "A", KEPT),
             (aborting, "X", UNDONE),

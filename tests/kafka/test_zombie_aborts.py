@@ -5,6 +5,7 @@ The finding: docs/findings/kafka-zombie-aborts.md.
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.kafka import played
@@ -37,3 +38,13 @@ def test_the_first_instance_only_aborted(run: Path) -> None:
         ("txn_begin", None),
         ("txn_abort", "_FENCED"),
     ]
+
+
+def test_the_check_names_the_instance_that_nobody_has_followed(run: Path) -> None:
+    judged = run.with_suffix(".json")
+    assert played.python("-m", "refimpl", "check", run, "--json", judged).returncode == 0
+    (told,) = orjson.loads(judged.read_bytes())["runs"]
+    assert told["checks"]["P7"]["verdict"] == "allowed"
+    (witness,) = told["checks"]["P7"]["witnesses"]
+    assert [event["op"] for event in witness["events"]] == ["init_producer", "txn_commit"]
+    assert {event["process"] for event in witness["events"]} == {"second#0"}

@@ -92,7 +92,7 @@ _COMBINED: dict[str, Callable[[Choices], Iterator[list[Row]]]] = {
     "P5": _of_one_record,
 }
 _GATHERED: dict[str, Callable[[History], Iterator[Any]]] = {
-    **dict.fromkeys(("P3", "P4", "T8"), _with_calls_of_no_partition),
+    **dict.fromkeys(("P3", "P4", "P7", "T8"), _with_calls_of_no_partition),
     "G3": _by_topic,
     "A1": _by_record_of_several_lives,
 }

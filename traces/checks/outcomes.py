@@ -123,17 +123,21 @@ def _pairs(p: Partition, sends: Ints, reads: Ints) -> Ints:
     "consumers",
     closed="one_clock",
     unless="producers.transaction_timeout_ms is longer",
-    looks_at="records of transactions, with last stable offsets that polls reported",
-    uses="outcome txn_state clock",
+    looks_at="records of transactions, with last stable offsets that polls and scans reported",
+    uses="outcome txn_state clock isolation",
 )
 def hanging(p: Partition) -> list[Found]:
     """A coordinator aborts what is open too long; until it does, readers of committed ones wait.
 
-    A matter of progress: what is found is told and permitted, and never called violated. Only the
-    first record that holds the last stable offset back is looked at, from its acknowledgement on,
-    and a poll counts from its call: it may report what its client had fetched a little before.
+    A transaction that was committed hangs as well where its marker is not written. A matter of
+    progress: what is found is told and permitted, and never called violated. Only the first record
+    that holds the last stable offset back is looked at, from its acknowledgement on, and a poll
+    counts from its call: it may report what its client had fetched a little before. A scan that
+    reads what is committed ends at the last stable offset.
     """
-    marks = p.where(Op.LAST_STABLE)
+    marks = p.where(Op.LAST_STABLE, Op.SCAN_END)
+    scanned = p.op[marks] == Op.SCAN_END
+    marks = marks[~scanned | (p.ok[marks] & p.committed_only(marks))]
     marks = marks[p.inv[marks] != NONE]
     if p.context.jepsen or not len(marks):
         return [Found(0)]

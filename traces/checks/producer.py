@@ -6,9 +6,11 @@ from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
 from traces.checks.rows import Rows
 from traces.model.columns import firsts, running_max
-from traces.model.context import Clause, Ints, clause, code
+from traces.model.context import UNSET, Clause, Ints, clause, code
 from traces.model.schema import NONE, Flag, Op, Outcome
 from traces.model.sorting import order_by
+
+MS = 1_000_000
 
 
 @check(
@@ -132,6 +134,61 @@ def _not_newer(p: Rows, inits: Ints) -> Ints:
     later, before = inits[before >= 0], before[before >= 0]
     back = p.pepoch[later] <= newest[before]
     return witness(over[at[before[back]]], later[back])
+
+
+@check(
+    "P7",
+    "the newest instance is not fenced",
+    found="commit{s} of the newest instance of a transactional id {was} refused as fenced",
+    formula="i the last of an id to begin ≺ its commit, within transaction.timeout.ms ⇒ not fenced",
+    needs="begin.txn begin.inv begin.tid ending.txn ending.tid init_producer.tid init_producer.ret "
+    "one_clock producers",
+    closed="init_producer.inv producers.whole",
+    spec="TransactionCoordinator!FencedForCause",
+    unless="an administrator may have fenced it, or a request that came late",
+    scope="producer",
+    looks_at="commits of transactions",
+    uses="clock",
+)
+def fenced_by_nobody(p: Rows) -> list[Found]:
+    """A producer is fenced by whoever begins after it, and by nobody who began before.
+
+    An older instance that asks for its next epoch may not end the transaction of a newer one. What
+    is found is told and permitted: an administrator can fence a producer, and a request of an older
+    instance that names no epoch may be taken late. A transaction that was open for longer than its
+    time-out is fenced by the coordinator.
+    """
+    ends = p.where(Op.TXN_COMMIT)
+    fenced = ends[p.has(Flag.FENCED)[ends] & (p.tid[ends] != NONE) & (p.ret[ends] != NONE)]
+    lines = [(own, int(end)) for end in fenced if (own := _newest(p, int(end))) != NONE]
+    found = np.array(lines, np.int64).reshape(-1, 2)
+    process = p.process[found[:, 1]]
+    told = p.context.txn_timeout[process] != UNSET
+    clauses = np.where(told, clause(Clause.FENCE, process), clause(Clause.UNKNOWN, process))
+    return [Found(len(ends), found, clauses)]
+
+
+def _newest(p: Rows, end: int) -> int:
+    """The initialisation of the process of this commit, if nobody else's explains its fence."""
+    inits = p.where(Op.INIT_PRODUCER)
+    mine = p.process[inits] == p.process[end]
+    own = inits[mine & (inits < end) & (p.outcome[inits] == Outcome.OK)]
+    begins = p.where(Op.TXN_BEGIN)
+    begins = begins[(p.process[begins] == p.process[end]) & (p.txn[begins] == p.txn[end])]
+    if not len(own) or not len(begins) or _is_over(p, int(begins[-1]), end):
+        return NONE
+    last, others = int(own[-1]), inits[~mine]
+    before = (p.ret[others] != NONE) & (p.ret[others] < p.inv[last])
+    after = (p.inv[others] != NONE) & (p.inv[others] > p.ret[end])
+    apart = (p.clock[others] == p.clock[last]) & (p.clock[others] == p.clock[end])
+    return last if bool(((before | after) & apart).all()) else NONE
+
+
+def _is_over(p: Rows, begin: int, end: int) -> bool:
+    """Whether the transaction may have been open for longer than its time-out."""
+    timeout = int(p.context.txn_timeout[p.process[end]])
+    told = p.inv[begin] != NONE and p.clock[begin] == p.clock[end]
+    return not told or (timeout != UNSET and p.ret[end] - p.inv[begin] >= timeout * MS)
 
 
 @check(

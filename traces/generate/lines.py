@@ -113,6 +113,7 @@ def _call(row: RowValues, op: Op, clients: Clients) -> Line:
         "producer_epoch": _known(row["pepoch"]),
         "replica": _known(row["node"]),
         "transactional": True if dumped and row["flags"] & Flag.TRANSACTIONAL else None,
+        "error": "PRODUCER_FENCED" if _is_fenced(row, op) else None,
         "other_thread": True if not dumped and row["flags"] & Flag.OTHER_THREAD else None,
     }
     if row["isolation"] != NONE:
@@ -124,6 +125,10 @@ def _call(row: RowValues, op: Op, clients: Clients) -> Line:
         life = names.topic_ids.name(row["topic_id"])
         line["topic_ids"] = {names.topics.name(row["topic"]): life}
     return {name: value for name, value in line.items() if value is not None}
+
+
+def _is_fenced(row: RowValues, op: Op) -> bool:
+    return op is Op.TXN_COMMIT and bool(row["flags"] & Flag.FENCED)
 
 
 def _record(row: RowValues, clients: Clients) -> Line:

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from traces.ingest.columns import Malformed, RowBuilder, joined
 from traces.ingest.transactions import ENDS, Ends, end, write_transactions
 from traces.ingest.validate import is_number, is_query
-from traces.ingest.vocabulary import FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
+from traces.ingest.vocabulary import FENCED, FIELDS, ISOLATIONS, OPS, OUTCOMES, REPORTS
 from traces.model.context import Ints
 from traces.model.names import Names
 from traces.model.problems import Problem
@@ -238,6 +238,8 @@ class Reader:
         """Fields beyond trace format v1 (docs/traces.md)."""
         if op is Op.RESET:
             fields["detail"] = Detail.RESETS[call["reason"]]
+        elif op is Op.TXN_COMMIT and str(call.get("error")) in FENCED and fields["outcome"]:
+            fields["flags"] = (fields["flags"] or 0) | Flag.FENCED
         elif op is Op.DUMP:
             if call.get("transactional") is True:
                 fields["flags"] = (fields["flags"] or 0) | Flag.TRANSACTIONAL

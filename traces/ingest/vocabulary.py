@@ -8,6 +8,9 @@ OPS: Final = {op.name.lower(): op for op in Op if op not in MARKS}
 OUTCOMES: Final = {outcome.name.lower(): outcome for outcome in Outcome}
 ISOLATIONS: Final = {isolation.name.lower(): isolation for isolation in Isolation}
 
+# Kafka's names, and librdkafka's, of the refusal of a producer that a newer one has replaced.
+FENCED: Final = frozenset(("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "_FENCED"))
+
 # What a line may say; everything else is kept beside the table.
 FIELDS: Final = frozenset(
     [

@@ -52,10 +52,11 @@ class Clause(IntEnum):
     OFFSETS = 16  # what a group's coordinator knew may be lost with its log
     CLOCK = 20  # a leader's clock, by which it stamps
     OTHERS = 21  # somebody who was not recorded commits for the group, too
+    FENCE = 22  # nor is everybody recorded who may fence a producer
 
 
 # What these permit is told, and never called a violation, however strictly.
-INFORMATION = (Clause.PROGRESS, Clause.SESSION, Clause.CLOCK)
+INFORMATION = (Clause.PROGRESS, Clause.SESSION, Clause.CLOCK, Clause.FENCE)
 # What is found is no breach and is not permitted: it may be either.
 UNDECIDED = (Clause.UNKNOWN, Clause.OTHERS)
 

@@ -149,6 +149,7 @@ class Flag:
     REMADE: Final = 1024  # of a topic that is not the first of its name
     CHOSEN: Final = 2048  # the application itself chose the record's partition
     LEFT: Final = 16384  # the application left the record's partition to its producer
+    FENCED: Final = 16384  # the same bit of a commit of a transaction: its producer is fenced
     NO_PRODUCER: Final = 8192  # the batch says that it has no producer id (Kafka's -1)
     UNLISTED: Final = 4096  # the call does not list its partitions: it may concern more of them
 

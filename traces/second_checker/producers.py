@@ -6,6 +6,9 @@ from traces.second_checker.history import ABORTED, COMMITTED, History
 from traces.second_checker.lives import may_have_begun
 from traces.second_checker.rows import Row, before
 
+MS = 1_000_000
+FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "_FENCED")
+
 
 @predicate("P1", "send send")
 def order_kept(h: History, rows: list[Row]) -> None:
@@ -61,6 +64,34 @@ def epochs_grow(h: History, rows: list[Row]) -> None:
     epochs = (line.get("producer_epoch") for line in (one, two))
     first, second = known("an epoch is missing", *epochs)
     must(second <= first, "the epoch grew")
+
+
+@predicate("P7", "init_producer txn_commit")
+def newest_is_not_fenced(h: History, rows: list[Row]) -> None:
+    """i the last of an id to begin ≺ its commit, within transaction.timeout.ms ⇒ not fenced."""
+    ops(rows, "init_producer", "txn_commit")
+    own, end = rows
+    tid = end.line.get("transactional_id")
+    must(tid is not None and own.line.get("transactional_id") == tid, "they are of different ids")
+    must(own.process == end.process and own.ok, "it is not its own initialisation")
+    last = _initialised(h, end)
+    must(last is not None and last.n == own.n, "it began again since")
+    must(not end.ok and end.line.get("error") in FENCED, "it was not refused as fenced")
+    (answered,) = known("nobody knows when it was answered", end.ret)
+    begins = [
+        line["invoked_ns"]
+        for _, line in h.by_process[end.process]
+        if line["op"] == "txn_begin" and line.get("txn") == end.line.get("txn")
+    ]
+    must(begins, "nobody knows when its transaction began")
+    timeout = h.producer(end.process).get("transaction_timeout_ms")
+    must(timeout is None or answered - begins[-1] < timeout * MS, "its time was over")
+    for process, mine in h.by_process.items():
+        for n, line in mine:
+            other = Row(line, {}, line["op"], "", n, 0)
+            begins_too = other.op == "init_producer" and line.get("transactional_id") == tid
+            if begins_too and process != end.process:
+                must(before(other, own) or before(end, other), "another instance began since")
 
 
 def _read_as_committed(row: Row) -> None:

@@ -122,12 +122,15 @@ def _marked_otherwise(h: History, sent: Row, marker: Row, committed: bool) -> No
     must((marker.line.get("control") == "commit") != committed, "the marker says what was answered")
 
 
-@predicate("T11", "send last_stable")
+@predicate("T11", "send last_stable|scan_end")
 def not_hanging(h: History, rows: list[Row]) -> None:
     """transaction.timeout.ms and 20 s after a record of T: the last stable offset is above."""
-    ops(rows, "send", "last_stable")
+    ops(rows, "send", "last_stable|scan_end")
     one_partition(rows)
     sent, report = rows
+    if report.op == "scan_end":
+        committed = report.line.get("isolation") == "read_committed"
+        must(report.ok and committed, "the scan did not end at the last stable offset")
     must(acknowledged(h, sent) and h.state(sent) is not None, "it is of no transaction")
     stable, own = known("an offset is missing", report.offset, sent.offset)
     must(stable <= own, "the last stable offset is above it")

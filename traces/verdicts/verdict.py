@@ -272,6 +272,7 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         Clause.SILENCE: f"{process} was silent for longer than consumers.{key}.session_timeout_ms",
         Clause.CLOCK: "Kafka stamps records by its leader's clock as it is, or the topic's "
         "message.timestamp.type was changed on the way",
+        Clause.FENCE: "an administrator may have fenced it, or a request that came late",
         Clause.OTHERS: f"somebody who was not recorded commits for group {group}, too "
         f"(groups.{group}.committers)",
         Clause.OFFSETS: "internal_topics.__consumer_offsets permits that its log loses records",

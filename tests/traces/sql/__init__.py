@@ -24,7 +24,7 @@ _COLUMNS = {
     **dict.fromkeys(("seqno", "cnt", "replica", "lepoch", "stamp", "hash"), pa.int64()),
     **dict.fromkeys(("process", "op", "outcome", "clock", "tp", "topic", "id"), pa.string()),
     **dict.fromkeys(("key", "grp", "iso", "ack", "control", "life", "instance"), pa.string()),
-    **dict.fromkeys(("tid", "reason", "member"), pa.string()),
+    **dict.fromkeys(("tid", "reason", "member", "error"), pa.string()),
     **dict.fromkeys(("auto", "apart", "tombstone", "chosen"), pa.bool_()),
 }
 _PARTS = "topic varchar, partition int, compact bool, retention bigint, lag bigint, stamped bool"
@@ -42,6 +42,7 @@ def rows(lines: dict[str, list[Line]]) -> Iterator[dict[str, Any]]:
                 "n": n,
                 "outcome": line["outcome"],
                 "tid": get("transactional_id"),
+                "error": get("error"),
             }
             call |= {
                 "inv": get("invoked_ns"),

@@ -35,6 +35,16 @@ QUERIES = {
             (select count(*) from parts p where p.topic = s.topic) + 1) g(number)
           where s.tp = s.topic || ':' || key_partition(hasher(s.process), s.key, g.number::int))
         """,
+    "P7": """from r e join r b using (process, txn), r i where e.op = 'call txn_commit'
+        and b.op = 'call txn_begin' and e.outcome <> 'ok' and e.ret is not null
+        and e.error in ('PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', '_FENCED')
+        and i.op = 'call init_producer' and i.outcome = 'ok' and i.process = e.process
+        and i.n = (select max(n) from r j where j.op = i.op and j.outcome = 'ok'
+                   and j.process = e.process and j.n < e.n)
+        and coalesce(e.ret - b.inv < (select max(ms) * 1000000 from timeouts t
+                                      where t.name = split_part(e.process, '#', 1)), true)
+        and not exists (from r o where o.op = i.op and o.tid = e.tid and o.process <> e.process
+            and not coalesce(o.ret < i.inv, false) and not coalesce(o.inv > e.ret, false))""",
     "T1": """from sends s where s.state = 'committed' and s.outcome <> 'fail'
         and not compacted(s.topic) and coalesce(s.off, 0) >= left_from(s.tp)
         and not exists (from final f where f.tp = s.tp and f.id = s.id)""",
@@ -100,7 +110,8 @@ QUERIES = {
         where a.op = 'poll' and b.op = 'poll' and u.answered and w.answered
         and (a.process, a.txn) < (b.process, b.txn) and a.grp = b.grp and a.tp = b.tp
         and a.off = b.off and a.outcome = 'ok' and b.outcome = 'ok'""",
-    "T11": """from located s, r m where m.op = 'last_stable' and m.tp = s.tp
+    "T11": """from located s, r m where m.tp = s.tp and (m.op = 'last_stable'
+        or m.op = 'scan_end' and m.iso = 'read_committed')
         and m.outcome = 'ok' and s.txn is not null and s.outcome = 'ok' and s.at >= m.off
         and m.inv > s.ret + hanging_after(s.process)""",
 }

@@ -3,6 +3,7 @@
 from traces.generate.anomalies.registry import in_rows
 from traces.generate.anomalies.slot import Slot
 from traces.generate.plan import TICK
+from traces.model.schema import Flag, Op, Outcome, Txn
 
 
 @in_rows("P1", rare=True)
@@ -36,4 +37,19 @@ def same_epoch(s: Slot) -> bool:
     process = s.chunk.clients.producer(f"{name}#0")
     for step in (0, 2_000):
         s.init(process, name, s.chunk.base + step, epoch=3)
+    return True
+
+
+@in_rows("P7")
+def fenced_by_nobody(s: Slot) -> bool:
+    """A producer that no other has followed hears that it is fenced."""
+    name, clients = f"fenced-{s.chunk.number}-{s.number}", s.chunk.clients
+    process, base = clients.producer(f"{name}#0"), s.chunk.base
+    clients.producers[name]["transaction_timeout_ms"] = 10_000
+    s.init(process, name, base)
+    mine = s.transaction(process, clients.names.transactional_ids.number(name), base + 2_000)
+    mine |= {"txn_state": int(Txn.UNKNOWN)}
+    s.row(process, Op.TXN_BEGIN, base + 1_000, **mine)
+    refused = {"outcome": int(Outcome.INFO), "flags": Flag.FENCED}
+    s.row(process, Op.TXN_COMMIT, base + 2_000, **mine, **refused)
     return True

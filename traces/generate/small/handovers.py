@@ -6,7 +6,7 @@ and tells what the broker reported.
 """
 
 from traces.generate.small.fixture import PARTITIONS, TOPIC, Fixture, Line, during, meta, name
-from traces.generate.small.lines import insert, members
+from traces.generate.small.lines import calls, insert, located, members, scans, sends
 from traces.generate.small.registry import Lines, NotHere, in_calls
 
 NEAR, FRESH, OLD, NEW, STATIC = "near#0", "fresh#0", "st#0", "st#1", "static"
@@ -167,6 +167,24 @@ def still_open(fixture: Fixture, lines: Lines) -> None:
     if not first or not early:
         raise NotHere
     polls(lines)[3]["last_stable"] = {PARTITION: min(early)}
+
+
+@in_calls("", allowed="T11")
+def never_readable(fixture: Fixture, lines: Lines) -> None:
+    """A transaction was committed, and the last scan of what is committed ends before it."""
+    ends = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit") if x["outcome"] == "ok"}
+    kept = [x for x in sends(lines, plain=False) if (x["process"], x["txn"]) in ends]
+    if not kept:
+        raise NotHere
+    number, offset = located(fixture.random.choice(kept))
+    name = f"{TOPIC}:{number}"
+    scan = next(x for x in scans(lines, "read_committed") if x["partitions"] == [name])
+    scan["records"] = [one for one in scan["records"] if one["offset"] < offset]
+    scan["offsets"] = {name: offset}
+    mine = lines[scan["process"]]
+    for line in mine[mine.index(scan) :]:
+        line["invoked_ns"] += 2 * MINUTE
+        line["returned_ns"] += 2 * MINUTE
 
 
 @in_calls("C6")

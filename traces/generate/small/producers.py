@@ -83,3 +83,12 @@ def same_epoch(fixture: Fixture, lines: Lines) -> None:
         | {"invoked_ns": late, "returned_ns": late + 1},
         {"process": "t0#1", "seq": 1, "op": "close", "outcome": "ok"},
     ]
+
+
+@in_calls("", allowed="P7")
+def fenced_by_nobody(fixture: Fixture, lines: Lines) -> None:
+    """A producer that no other has followed hears that it is fenced."""
+    ends = [x for x in lines["t0#0"] if x["op"] == "txn_commit" and x["outcome"] == "ok"]
+    if not ends:
+        raise NotHere
+    ends[-1] |= {"outcome": "info", "error": "PRODUCER_FENCED"}
