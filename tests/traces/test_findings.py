@@ -20,8 +20,8 @@ BROKEN = {
     "stale-batch": {"T10"},
 }
 
-#: And what it shows that is told and permitted.
-TOLD = {"marker-dropped": {"T11"}, "zombie-aborts": {"P7"}}
+#: And what it shows that is permitted.
+PERMITTED = {"marker-dropped": {"T11"}, "zombie-aborts": {"P7"}}
 
 
 def test_every_recording_is_judged() -> None:
@@ -35,11 +35,11 @@ def test_the_recording_of_a_finding_breaks_these_promises(name: str, tmp_path: P
     run = str(EXAMPLES / f"kafka-{name}" / "run")
     ended = CliRunner().invoke(check, [run, "--json", str(judged)])
     assert ended.exit_code == bool(BROKEN[name])
-    (told,) = orjson.loads(judged.read_bytes())["runs"]
-    checks = told["checks"].items()
+    (report,) = orjson.loads(judged.read_bytes())["runs"]
+    checks = report["checks"].items()
     found = {id for id, one in checks if one["verdict"] == "violated"}
     permitted = {id for id, one in checks if one["verdict"] == "allowed"}
-    assert (found, permitted) == (BROKEN[name], TOLD.get(name, set()))
+    assert (found, permitted) == (BROKEN[name], PERMITTED.get(name, set()))
     witnesses = [witness for _, one in checks for witness in one["witnesses"]]
     assert witnesses
     assert all(witness["confirmed"] for witness in witnesses)

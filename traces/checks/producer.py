@@ -163,8 +163,8 @@ def fenced_by_nobody(p: Rows) -> list[Found]:
     lines = [(own, int(end)) for end in fenced if (own := _newest(p, int(end))) != NONE]
     found = np.array(lines, np.int64).reshape(-1, 2)
     process = p.process[found[:, 1]]
-    told = p.context.txn_timeout[process] != UNSET
-    clauses = np.where(told, clause(Clause.FENCE, process), clause(Clause.UNKNOWN, process))
+    limited = p.context.txn_timeout[process] != UNSET
+    clauses = np.where(limited, clause(Clause.FENCE, process), clause(Clause.UNKNOWN, process))
     return [Found(len(ends), found, clauses)]
 
 
@@ -187,8 +187,8 @@ def _newest(p: Rows, end: int) -> int:
 def _is_over(p: Rows, begin: int, end: int) -> bool:
     """Whether the transaction may have been open for longer than its time-out."""
     timeout = int(p.context.txn_timeout[p.process[end]])
-    told = p.inv[begin] != NONE and p.clock[begin] == p.clock[end]
-    return not told or (timeout != UNSET and p.ret[end] - p.inv[begin] >= timeout * MS)
+    comparable = p.inv[begin] != NONE and p.clock[begin] == p.clock[end]
+    return not comparable or (timeout != UNSET and p.ret[end] - p.inv[begin] >= timeout * MS)
 
 
 @check(

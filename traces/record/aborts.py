@@ -40,7 +40,7 @@ class Ended:
     sent: dict[Txn, list[Any]] = field(factory=dict[Txn, list[Any]])
     names: dict[Txn, str] = field(factory=dict[Txn, str])
     committed: set[Txn] = field(factory=set[Txn])
-    #: Records of the final scan with their places, and the last stable offsets.
+    #: Records of the final scan with their partitions and offsets, and the last stable offsets.
     stored: dict[Any, tuple[str, int]] = field(factory=dict[Any, tuple[str, int]])
     visible: set[Any] = field(factory=set[Any])
     stable: dict[str, int] = field(factory=dict[str, int])
@@ -50,8 +50,8 @@ class Ended:
         """Transactional ids that were answered a commit of records which were passed over."""
         hidden = {
             id
-            for id, (place, offset) in self.stored.items()
-            if id not in self.visible and offset < self.stable.get(place, 0)
+            for id, (partition, offset) in self.stored.items()
+            if id not in self.visible and offset < self.stable.get(partition, 0)
         }
         sent = ((txn, self.sent.get(txn, [])) for txn in self.committed)
         return {self.names[txn] for txn, ids in sent if not hidden.isdisjoint(ids)}
