@@ -3,9 +3,8 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +23,18 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from examples.asking import Replicas, partitions
+from chaos.real.kafka.asking import STATE, STATE_PARTITIONS, Replicas, partitions
 from examples.brokers import BROKERS, CONTROLLER, Node, laid_out, listens, started, until
 from examples.kafka_jars import class_path, classes_option, jars_option
 from examples.relay import Relay, relay
 from examples.scenario import Sent, recording, scan
 from highwater import recorded
-from refimpl.records.coordinators import TRANSACTIONS_TOPIC, partition_for
 
-STATE = TRANSACTIONS_TOPIC
-STATE_PARTITIONS = 50
 COMMITTED, ALL = "read_committed", "read_uncommitted"
 ISOLATIONS = {COMMITTED: IsolationLevel.READ_COMMITTED, ALL: IsolationLevel.READ_UNCOMMITTED}
 PATIENCE_S = 60
 #: Longer than any scenario, so that no coordinator ends a transaction by itself.
 TIMEOUT_MS = 300_000
-
-
-def ids_on(partition: int, of: int = STATE_PARTITIONS) -> Iterator[str]:
-    """Transactional ids whose coordinator leads this partition of `__transaction_state`."""
-    named = (f"app-{number}" for number in count())
-    return (one for one in named if partition_for(one, of) == partition)
 
 
 @define

@@ -14,9 +14,9 @@ from typing import Any
 
 from attrs import define
 
-from examples.asking import Replicas
+from chaos.real.kafka.asking import STATE, Replicas, ids_on
 from examples.brokers import CONTROLLER, NotInTimeError, until
-from examples.transactions import ALL, COMMITTED, STATE, Transactional, ids_on, laid, program
+from examples.transactions import ALL, COMMITTED, Transactional, laid, program
 
 TOPIC = "marker-dropped"
 PAUSED, OTHERS = 4, (1, 2, 3)

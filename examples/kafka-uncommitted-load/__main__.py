@@ -19,17 +19,10 @@ from typing import Any
 from attrs import define, field
 from confluent_kafka import KafkaException
 
+from chaos.real.kafka.asking import STATE, ids_on
 from examples.brokers import NotInTimeError, laid_out, started, until
 from examples.relay import Header, Relay, Stall
-from examples.transactions import (
-    COMMITTED,
-    PATIENCE_S,
-    STATE,
-    Transactional,
-    ids_on,
-    program,
-    relayed,
-)
+from examples.transactions import COMMITTED, PATIENCE_S, Transactional, program, relayed
 
 TOPIC = "uncommitted-load"
 BROKERS, OTHER = (1, 2, 3, 4), 4

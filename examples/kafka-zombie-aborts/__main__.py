@@ -15,7 +15,6 @@ from typing import Any
 from attrs import define, field
 from confluent_kafka import KafkaException
 
-from examples.asking import INIT_PRODUCER_ID
 from examples.brokers import BROKERS, laid_out, started, until
 from examples.relay import Header, Relay, Stall
 from examples.scenario import Sent
@@ -23,7 +22,7 @@ from examples.transactions import COMMITTED, PATIENCE_S, Transactional, program,
 
 TOPIC, APPLICATION = "zombie-aborts", "app"
 FIRST, SECOND = "first", "second"
-PRODUCE = 0
+PRODUCE, INIT_PRODUCER_ID = 0, 22
 #: The first instance gives up a record after so long; its transaction has to be aborted then.
 GIVES_UP_MS = 5_000
 

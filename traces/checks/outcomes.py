@@ -120,7 +120,7 @@ def _pairs(p: Partition, sends: Ints, reads: Ints) -> Ints:
     found="transaction{s} hung longer than {its} time-out",
     formula="transaction.timeout.ms and 20 s after a record of T: the last stable offset is above",
     needs="SENDS acked.offset acked.ret transactional.txn settling.last_stable stable.inv "
-    "consumers",
+    "scan_end.offset scan_end.isolation scan_end.inv consumers",
     closed="one_clock",
     unless="producers.transaction_timeout_ms is longer",
     looks_at="records of transactions, with last stable offsets that polls and scans reported",
@@ -138,7 +138,7 @@ def hanging(p: Partition) -> list[Found]:
     marks = p.where(Op.LAST_STABLE, Op.SCAN_END)
     scanned = p.op[marks] == Op.SCAN_END
     marks = marks[~scanned | (p.ok[marks] & p.committed_only(marks))]
-    marks = marks[p.inv[marks] != NONE]
+    marks = marks[(p.inv[marks] != NONE) & (p.offset[marks] != NONE)]
     if p.context.jepsen or not len(marks):
         return [Found(0)]
     sends = p.acked[(p.txn_state[p.acked] != Txn.NOT) & (p.ret[p.acked] != NONE)]

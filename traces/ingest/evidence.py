@@ -90,7 +90,7 @@ FIELDS: Mapping[str, RequiredFields] = {
     "read": _kind("POLL SCAN", "topic partition offset id inv ret isolation"),
     "poll": _kind("POLL", "inv ret"),
     "scan": _kind("SCAN", "topic partition offset id epoch"),
-    "scan_end": _kind("SCAN_END", "offset isolation"),
+    "scan_end": _kind("SCAN_END", "offset isolation inv"),
     "commit": _kind("COMMIT", "topic partition offset group generation inv ret", _ok),
     "open_commit": _kind("COMMIT", "topic partition offset group inv", _open),
     "process": _kind("PROCESS", "topic partition offset id inv"),

@@ -1,15 +1,19 @@
-"""Requests that no client sends at will, to one broker and no other."""
+"""What examples ask a broker itself, and who coordinates a transactional id there."""
 
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from attrs import frozen
 
+from refimpl.records.coordinators import TRANSACTIONS_TOPIC, partition_for
 from refimpl.wire.messages import is_flexible, read_response, write_request
 
-METADATA, INIT_PRODUCER_ID = 3, 22
+STATE = TRANSACTIONS_TOPIC
+STATE_PARTITIONS = 50
+METADATA = 3
 PATIENCE_S = 5
 
 
@@ -55,3 +59,9 @@ def partitions(port: int, topic: str) -> dict[int, Replicas]:
         one.partition_index: Replicas(one.leader_id, one.replica_nodes, one.isr_nodes)
         for one in found.partitions
     }
+
+
+def ids_on(partition: int) -> Iterator[str]:
+    """Transactional ids whose coordinator leads this partition of `__transaction_state`."""
+    named = (f"app-{number}" for number in count())
+    return (one for one in named if partition_for(one, STATE_PARTITIONS) == partition)
