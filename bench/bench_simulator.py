@@ -42,8 +42,10 @@ def main() -> None:
     """Print the three rates."""
     print(f"yardstick  {yardstick():>9,.0f} messages per CPU-second")
     for disk, seeds in SEEDS.items():
-        found = rate(seeds, files=disk == "files", store=False)
-        print(f"{disk:<10} {found:>9,.0f} events per CPU-second, {seeds} seeds")
+        for transactions in (False, True):
+            found = rate(seeds, files=disk == "files", store=False, transactions=transactions)
+            what = f"{disk}, with transactions" if transactions else disk
+            print(f"{what:<25} {found:>9,.0f} events per CPU-second, {seeds} seeds")
 
 
 if __name__ == "__main__":

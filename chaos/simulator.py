@@ -235,10 +235,12 @@ def build(
     deletion = _deletion(clients[-1] + 1, simulation, group.partitions, names, judged)
     purgers = [] if deletion is None else [deletion.purger]
     clients += [purger.id for purger in purgers]
-    transactional = transactions = reader = None
+    transactional = transactions = None
+    writers: Sequence[Receiver] = ()
     if settings.transactions:
         transactional, reader = _transactional(clients[-1] + 1, simulation, names)
-        clients += [node.id for node in (*transactional.all, reader)]
+        writers = (*transactional.all, reader)
+        clients += [*(node.id for node in transactional.all), reader.id]
         transactions = TransactionsOracle(
             *(simulation, brokers, judged, outputs_of(simulation)),
             *(transactional.producers, transactional.applications, reader, simulation.counts),
@@ -269,7 +271,7 @@ def build(
         *(controller, *brokers, nemesis, progress),
         *(*consumers, *producers),
         *(*(() if operator is None else (operator,)), *purgers),
-        *(() if transactional is None else (*transactional.all, reader)),
+        *writers,
     ]
     _start(simulation, controller, brokers, nodes)
     for broker in brokers:

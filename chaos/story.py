@@ -1,8 +1,8 @@
 """A run as a readable story: its faults, and its steps in the specs' words, with times."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
@@ -75,7 +75,9 @@ def _short(value: Any) -> str:
         return f"{value.producer_id}/{value.producer_epoch}"
     if isinstance(value, TopicPartition):
         return f"{value.topic}:{value.partition}"
-    return f"{len(value)}" if isinstance(value, tuple | list) else f"{value}"
+    if isinstance(value, tuple | list):
+        return f"{len(cast('Sequence[Any]', value))}"
+    return f"{value}"
 
 
 def _row(steps: list[TracePlace]) -> str:

@@ -200,8 +200,13 @@ class TransactionManager:
         self.state = OFFSETS
         support = ADD_PARTITION if self.version >= 2 else GENERIC_ERROR
         body = g.TxnOffsetCommitRequest(
-            *(offsets.group, self.transactional_id, *at, offsets.partitions),
-            *(offsets.member_id, offsets.generation, None, support),
+            offsets.group,
+            self.transactional_id,
+            *at,
+            offsets.partitions,
+            offsets.member_id,
+            offsets.generation,
+            transaction_support=support,
         )
 
         def answered(answer: Any) -> str | None:

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from chaos.clients.application import Applications
 from chaos.clients.committed_reader import CommittedReader
@@ -193,20 +193,22 @@ class TransactionsOracle:
                 return f"the producer of {producer.transactional_id} waits: {state}"
         return ""
 
-    def _leader(self, name: TopicPartition) -> BrokerHost | None:
+    def leader_of(self, name: TopicPartition) -> BrokerHost | None:
+        """The broker that leads a partition."""
         leader = self.partitions[name].state.leader
         return None if leader is None else self.brokers[leader - 1]
 
-    def _coordinators(self) -> Iterator[tuple[TopicPartition, Any]]:
+    def coordinators(self) -> Iterator[tuple[TopicPartition, Any]]:
+        """The coordinator of each partition of transactional ids; None if its leader has none."""
         for name in STATE:
-            host = self._leader(name)
+            host = self.leader_of(name)
             if host is not None:
                 by_partition = host.node.transactions.coordinators.by_partition
                 yield name, by_partition.get(name.partition)
 
     def _undecided(self, prefix: str) -> str:
         """Nothing is left in the middle: what nobody ends, time ends."""
-        for name, coordinator in self._coordinators():
+        for name, coordinator in self.coordinators():
             if coordinator is None or coordinator.state is not CoordinatorState.ACTIVE:
                 return f"the transaction coordinator of {self._name(name)} is not active"
             for transactional_id, metadata in coordinator.shard.store.ids.current.items():
@@ -219,7 +221,7 @@ class TransactionsOracle:
         """The applications commit everything, and end their last transaction."""
         if not self.applications:
             return ""
-        host = self._leader(OFFSETS)
+        host = self.leader_of(OFFSETS)
         coordinators = {} if host is None else host.node.groups.coordinators.by_partition
         coordinator = coordinators.get(OFFSETS.partition)
         if coordinator is None:
@@ -243,7 +245,7 @@ class TransactionsOracle:
         """Readers of committed records get everything, up to the high watermark."""
         positions = {one.name: one.position for one in self.reader.readings}
         for name in (*self.outputs, OFFSETS):
-            host = self._leader(name)
+            host = self.leader_of(name)
             if host is None:
                 continue
             partition = host.node.partitions[name]
@@ -289,7 +291,7 @@ class TransactionsOracle:
         pending: dict[int, list[tuple[int, int]]] = defaultdict(list)
         found: list[tuple[int, int]] = []
         for offset, record in enumerate(self.partitions[name].log.committed):
-            entry = entry_of(record)  # type: ignore[arg-type]
+            entry = entry_of(record)
             if entry.committed is None:
                 pending[entry.producer_id].append((offset, entry.value))
             else:
@@ -301,7 +303,7 @@ class TransactionsOracle:
 
     def _committed_offsets(self) -> set[tuple[int, TopicPartition]]:
         """The transactions that have committed an offset, each with its partition."""
-        host = self._leader(OFFSETS)
+        host = self.leader_of(OFFSETS)
         assert host is not None
         log, start = host.node.partitions[OFFSETS].log, 0
         pending: dict[int, list[tuple[int, TopicPartition]]] = defaultdict(list)
@@ -366,19 +368,28 @@ class TransactionsOracle:
                     raise Violation("ProcessedOnce", f"{what}transactions")
 
     def _loads_as_it_lives(self) -> None:
-        """A coordinator that loads the log has the state of the one that wrote it."""
-        for name, coordinator in self._coordinators():
+        """A coordinator that loads the log has the state of the one that wrote it.
+
+        Version 0 of the records has no place for a producer's epoch before.
+        """
+        for name, coordinator in self.coordinators():
             store, log = TransactionStore(), self._log(name)
             start = log.start
             while start < log.end:
                 records, start = log.keyed_records(start, log.slice(start, EVERYTHING))
                 for _, one in records:
                     store.replay(one, None)
-            if store.ids.current != coordinator.shard.store.ids.current:
+            live = coordinator.shard.store
+            if self._recorded(store) != self._recorded(live):
                 raise Violation("LoadedAsLive", f"{self._name(name)}: the log says otherwise")
 
+    def _recorded(self, store: TransactionStore) -> Mapping[str, Any]:
+        has_last = self.simulation.settings.transaction_version >= 1
+        ids = store.ids.current.items()
+        return {name: one if has_last else evolve(one, last=None) for name, one in ids}
+
     def _log(self, name: TopicPartition) -> Any:
-        host = self._leader(name)
+        host = self.leader_of(name)
         assert host is not None
         return host.node.partitions[name].log
 

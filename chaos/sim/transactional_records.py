@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-from refimpl.machines.replica_log import Record
 from refimpl.records.coordinators import CoordinatorRecord, read_record, records_in
 from refimpl.storage.format.control import EndTxnMarker
 
@@ -17,7 +16,7 @@ class Entry(NamedTuple):
     """How the transaction ended, None for a value."""
 
 
-def entry_of(record: Record) -> Entry:
+def entry_of(record: Any) -> Entry:
     """The entry that a record is, in memory or from a file."""
     value: Any = record.value
     payload = value.payload
@@ -29,7 +28,7 @@ def entry_of(record: Record) -> Entry:
     return Entry(who.producer_id, who.producer_epoch, payload)
 
 
-def coordinator_record(record: Record, topic: str) -> CoordinatorRecord:
+def coordinator_record(record: Any, topic: str) -> CoordinatorRecord:
     """The record of a coordinator."""
     payload: Any = getattr(record.value, "payload", record.value)
     if isinstance(payload, CoordinatorRecord):

@@ -36,7 +36,7 @@ def oracle(c: Cluster) -> TransactionsOracle:
 
 def coordinator(c: Cluster, name: TopicPartition) -> Any:
     """The coordinator of a partition of transactional ids."""
-    return dict(oracle(c)._coordinators())[name]
+    return dict(oracle(c).coordinators())[name]
 
 
 def written(transactional_id: str, metadata: TransactionMetadata) -> Record:
@@ -230,7 +230,7 @@ def leaves_a_transaction_undecided(c: Cluster) -> None:
 
 def of_applications(c: Cluster) -> dict[int, Any]:
     """The coordinators of groups where that of the applications is."""
-    host = oracle(c)._leader(OFFSETS)
+    host = oracle(c).leader_of(OFFSETS)
     assert host is not None
     return host.node.groups.coordinators.by_partition
 
@@ -267,7 +267,7 @@ def replicates_no_decision(c: Cluster) -> None:
 @breaks(f"{T}._unstable: the last stable offset of stays at of", **WITH)
 def keeps_the_last_stable_offset(c: Cluster) -> None:
     name = oracle(c).outputs[0]
-    host = oracle(c)._leader(name)
+    host = oracle(c).leader_of(name)
     assert host is not None
     host.node.partitions[name].log.producers.ongoing = {0: 7}
     c.finish()

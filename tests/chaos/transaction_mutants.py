@@ -15,6 +15,7 @@ from typing import Any
 from attrs import field, frozen
 
 from chaos.campaign import SeedResult, result_of
+from chaos.faults.script import Fault, Script
 from chaos.sim.settings import Settings
 from chaos.simulator import build
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
@@ -28,7 +29,7 @@ OFFSETS = "refimpl.groups.offsets:Offsets"
 
 @frozen
 class TransactionBug:
-    """A bug, the oracle that finds it, and a seed in which it does; none if no seed is known.
+    """A bug, the oracle that finds it, and a seed in which it does.
 
     `settings` hold fixed what the rule is about: a version, or a kind of client.
     """
@@ -41,6 +42,8 @@ class TransactionBug:
     oracle: str
     seed: int
     settings: dict[str, Any] = field(factory=dict[str, Any])
+    #: The faults, if not those that a seed draws
+    script: Script | None = None
     #: A second guard that stands behind the first
     more: tuple[str, str, str] | None = None
 
@@ -57,7 +60,7 @@ class TransactionBug:
         """One seed with the bug."""
         fixed = {**SHORT, **self.settings}
         began = process_time()
-        run = build(Settings.draw(seed, **fixed)).go()
+        run = build(Settings.draw(seed, **fixed), self.script).go()
         return result_of(run, process_time() - began)
 
 
@@ -67,8 +70,25 @@ SHORT: dict[str, Any] = {
 }
 V1: dict[str, Any] = {"transactional_clients": ("1",)}
 V2: dict[str, Any] = {"transactional_clients": ("2",), "transaction_version": 2}
-LATE: dict[str, Any] = {"delivery_timeout_ms": 500, "stray": 0.05}
-"""Writes come later than their sender waits for them."""
+LATE: dict[str, Any] = {
+    **{"request_timeout_ms": 150, "delivery_timeout_ms": 250, "transaction_timeout_ms": 1500},
+    **{"drop": 0.0, "stray": 0.0, "jitter_ms": 3, "delay_ms": 1, "lag_ms": 600, "session_ms": 600},
+    **{"fetch_limit": 50, "fetch_wait_ms": 20, "transaction_ms": 20, "transactional_ids": 1},
+}
+SLOW = tuple(
+    Fault(at, "slow", 0, 12 + at // 400 % 2, for_ms=270, part=1.0, how="to")
+    for at in range(300, 3000, 400)
+)
+"""Writes that are sent at some moments come a second later, when their sender has aborted."""
+JOINS = (
+    "refimpl.storage.log.producer_state:_check",
+    "header.producer_epoch > producer.epoch",
+    "False",
+)
+"""As in Kafka, a write of a later epoch joins an open transaction. Ours refuses it, so a late write
+alone is ended by the next abort."""
+HELD = tuple(Fault(at, "markers", for_ms=100, how="held") for at in range(300, 3000, 300))
+"""Answers of coordinators come when their transaction has ended."""
 BUGS = (
     TransactionBug(
         "a_partition_without_leader_is_taken_for_deleted",
@@ -95,8 +115,8 @@ BUGS = (
         "refimpl.coordinator.runtime:Coordinator._may_act",
         "not self.waits_for_commit or high_watermark >= self.written",
         "True",
-        "",
-        0,
+        "ConcurrentTransactions",
+        112,
     ),
     TransactionBug(
         "markers_go_out_before_the_decision_is_committed",
@@ -161,9 +181,11 @@ BUGS = (
         f"{PRODUCERS}._clear_verification",
         "producer_id not in staged.ended or not own",
         "False",
-        "",
-        0,
+        "Progress",
+        4,
         {**V1, **LATE},
+        script=HELD,
+        more=JOINS,
     ),
     TransactionBug(
         "a_marker_of_an_old_coordinator_is_taken",
@@ -178,12 +200,14 @@ BUGS = (
     TransactionBug(
         "a_late_write_is_not_verified",
         "A write that comes after its transaction's end opens one that nobody ends (KAFKA-14402).",
-        f"{PRODUCERS}._check_verified",
-        "waiting is None or waiting.guard is not guard",
-        "False",
-        "",
-        0,
-        LATE,
+        "refimpl.broker.verification:Verifications.verify",
+        "not guards",
+        "True",
+        "AbortedIsNotRead",
+        4,
+        {**V1, **LATE},
+        script=SLOW,
+        more=JOINS,
     ),
 )
 
@@ -207,4 +231,5 @@ def main(seeds: int = 20, first: int = 0, only: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
+    numbers = [int(one) for one in sys.argv[1:3]]
+    main(*numbers, only="".join(sys.argv[3:4]))
