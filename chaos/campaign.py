@@ -66,6 +66,15 @@ SOMETIMES: Mapping[str, str] = {
     "quotas altered": "a quota that is changed",
     "restarts of the store": "a metadata store that crashes and recovers",
     "writes that a crash of the store kept": "a write that is there, and nobody was told",
+    "transactions told committed": "a transaction that is committed",
+    "transactions told aborted": "a transaction that is aborted",
+    "transactions that timed out": "a transaction that takes too long",
+    "transactional ids expired": "a transactional id that expires",
+    "transactional instances fenced: PRODUCER_FENCED": "a zombie's transaction",
+    "transactional offsets refused: ILLEGAL_GENERATION": "offsets of an old generation",
+    "markers held": "a marker that comes late",
+    "markers lost": "a marker that is lost",
+    "markers doubled": "a marker that comes twice",
 }
 WAVE = 64
 ENOUGH = 300  # seeds after which each of them must have happened
