@@ -16,7 +16,9 @@ from properties.tla.tracecheck import coverage, validate_all
 from properties.tla.tracefile import read_traces
 
 Line = dict[str, Any]
-CLASSIC: dict[str, Any] = {"group_protocol": "classic", "files": False, "store": False}
+CLASSIC: dict[str, Any] = {
+    **{"group_protocol": "classic", "files": False, "store": False, "transactions": False},
+}
 CONSUMER: dict[str, Any] = {**CLASSIC, "group_protocol": "consumer"}
 SEEDS = (2, 3, 9)
 

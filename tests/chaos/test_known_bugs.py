@@ -61,7 +61,7 @@ def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None
     with applied(catalogue()["truncates_to_high_watermark"]):
         found = first_failing_seed(range(24, 54), **short)
         assert found is not None
-        failed = build(Settings.draw(found.seed, **short)).go()
+        failed = build(Settings.draw(found.seed, transactions=False, **short)).go()
         small = shrink(failed, budget=40, cpu_s=inf).run
         assert small.violation is not None
         assert small.violation.oracle == found.oracle

@@ -21,7 +21,9 @@ from traces.verdicts.judged import Judged
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the simulator, with several incarnations of its consumers."""
-    swarm = Settings.draw(4, fault_ms=2500, unclean=False, lossy=False, elr=False)
+    swarm = Settings.draw(
+        4, fault_ms=2500, unclean=False, lossy=False, elr=False, transactions=False
+    )
     return write_history(build(swarm, history=True).go(), tmp_path_factory.mktemp("chaos"))
 
 
