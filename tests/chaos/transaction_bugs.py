@@ -269,7 +269,7 @@ def keeps_the_last_stable_offset(c: Cluster) -> None:
     name = oracle(c).outputs[0]
     host = oracle(c).leader_of(name)
     assert host is not None
-    host.node.partitions[name].log.producers.ongoing = {0: 7}
+    host.node.partitions[name].log.producers.opened = {0: 7}
     c.finish()
 
 

@@ -23,7 +23,7 @@ from properties.mutants.edits import compiled, edited, function_at, patched, tre
 COORDINATOR = "refimpl.machines.transaction_coordinator:TransactionMetadata"
 SHARD = "refimpl.transactions.shard:TransactionShard"
 MARKERS = "refimpl.broker.txn_markers:Markers"
-PRODUCERS = "refimpl.storage.log.producer_state:ProducerState"
+PRODUCERS = "refimpl.machines.producer_state:ProducerState"
 OFFSETS = "refimpl.groups.offsets:Offsets"
 
 
@@ -81,9 +81,9 @@ SLOW = tuple(
 )
 """Writes that are sent at some moments come a second later, when their sender has aborted."""
 JOINS = (
-    "refimpl.storage.log.producer_state:_check",
-    "header.producer_epoch > producer.epoch",
-    "False",
+    f"{PRODUCERS}._check_batch",
+    "producer.epoch != batch.epoch or not batch.transactional",
+    "not batch.transactional",
 )
 """As in Kafka, a write of a later epoch joins an open transaction. Ours refuses it, so a late write
 alone is ended by the next abort."""
@@ -159,9 +159,9 @@ BUGS = (
     TransactionBug(
         "the_lso_ignores_a_transaction",
         "Readers of committed records are handed what is not decided.",
-        f"{PRODUCERS}.first_unstable_offset",
-        "next(iter(self.ongoing), None)",
-        "None",
+        f"{PRODUCERS}.last_stable",
+        "not self.opened and not self.unreplicated",
+        "True",
         "AbortedIsNotRead",
         0,
     ),
@@ -178,8 +178,8 @@ BUGS = (
     TransactionBug(
         "a_guard_outlives_its_transaction",
         "A marker does not clear the guard: a late write opens a transaction that nobody ends.",
-        f"{PRODUCERS}._clear_verification",
-        "producer_id not in staged.ended or not own",
+        f"{PRODUCERS}._end",
+        "not (own_epochs and waiting.epoch >= marker.epoch)",
         "False",
         "Progress",
         4,
@@ -190,7 +190,7 @@ BUGS = (
     TransactionBug(
         "a_marker_of_an_old_coordinator_is_taken",
         "The coordinator's epoch is not compared: a deposed one ends the next transaction.",
-        "refimpl.storage.log.producer_state:_check",
+        f"{PRODUCERS}._check_marker",
         "marker.coordinator_epoch < producer.coordinator_epoch",
         "False",
         "AbortedIsNotRead",
