@@ -74,6 +74,7 @@ _CLIENTS = {
     "DescribeClientQuotas": "Java",
     "AlterClientQuotas": "Java",
     "DescribeUserScramCredentials": "Java",
+    "UpdateFeatures": "Java",
     "DescribeCluster": "Java, python",
     "DescribeProducers": "Java",
     "DescribeTopicPartitions": "Java",
@@ -89,9 +90,8 @@ Tools that need one of these are told so by their client, which reads what ApiVe
 |---|---|
 | SaslHandshake, SaslAuthenticate, delegation tokens, AlterUserScramCredentials | nobody logs in; \
 there are no ACLs, and no credentials to describe |
-| DescribeQuorum, AddRaftVoter, RemoveRaftVoter, UpdateFeatures | the metadata are kept as with \
-ZooKeeper: there is no quorum of voters, and no feature with levels. Kafka's brokers on ZooKeeper \
-did not announce DescribeQuorum either |
+| DescribeQuorum, AddRaftVoter, RemoveRaftVoter | the metadata are kept as with ZooKeeper: there \
+is no quorum of voters. Kafka's brokers on ZooKeeper did not announce DescribeQuorum either |
 | GetTelemetrySubscriptions, PushTelemetry | Kafka announces them only with a plug-in that takes \
 what clients send |
 | share groups, streams groups | not built |
@@ -104,6 +104,10 @@ what clients send |
 _ALSO = """\
 | all | leader epochs | those of a partition begin with 0 in Kafka and with 1 here, as in the \
 spec; they are compared by their order alone |
+| UpdateFeatures, ApiVersions | other features than `transaction.version` | they have no levels \
+here, and are refused as those that a controller does not know |
+| ApiVersions | `finalized_features_epoch` | counts the updates of features; in Kafka it is an \
+offset of the metadata |
 | DescribeConfigs | `documentation` | in our own words, of what is supported |
 | DescribeConfigs | loggers (type 8), client metrics (16), groups (32) | there are none |
 | AlterConfigs | a resource twice | Kafka 4.3.1 never answers; we refuse it |

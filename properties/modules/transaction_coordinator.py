@@ -168,7 +168,9 @@ class TransactionCoordinatorModule(Binding):
 
     def _elected(self) -> TransactionCoordinator:
         shard = TransactionShard(
-            self.config, self.epoch, _new_id, _offsets_of, _nothing, store=self._store()
+            *(self.config, self.epoch, _new_id, _offsets_of, _nothing),
+            level=lambda: self.version,
+            store=self._store(),
         )
         return coordinator_on(0, self.log, shard)
 

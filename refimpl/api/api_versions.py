@@ -6,10 +6,10 @@ A version that is not served is answered too, in a body of version 0 that names 
 
 from refimpl.api.call import Call, Values
 from refimpl.api.table import APIS
+from refimpl.controller.features import SUPPORTED
+from refimpl.messages.cluster import TRANSACTION_VERSION
 
 UNSUPPORTED_BODY = 0
-TRANSACTION_VERSION, MOST = "transaction.version", 2
-"""The feature by which clients and brokers agree on the protocol of transactions (KIP-890)."""
 FEATURES_FROM_0 = 4
 #: Said of Produce, whose versions before 3 are not served: without it librdkafka before 2.8 takes
 #: a broker for too old to compress (KAFKA-18659)
@@ -22,8 +22,9 @@ def handle(call: Call) -> Values:
     Versions before 4 leave out a feature that may be at level 0 (KAFKA-17011).
     """
     node = call.broker.node
-    level = node.transaction_config.transaction_version
-    supported = {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": MOST}
+    first, last = SUPPORTED[TRANSACTION_VERSION]
+    supported = {"name": TRANSACTION_VERSION, "min_version": first, "max_version": last}
+    level = node.transaction_config.level(node.metadata)
     finalized = {
         "name": TRANSACTION_VERSION,
         "max_version_level": level,
@@ -33,7 +34,7 @@ def handle(call: Call) -> Values:
         "error_code": None,
         "api_keys": _listed(),
         "supported_features": [supported] if call.version >= FEATURES_FROM_0 else [],
-        "finalized_features_epoch": max(node.metadata.metadata_version, 0),
+        "finalized_features_epoch": node.metadata.features.epoch,
         "finalized_features": [finalized] if level else [],
     }
 

@@ -64,6 +64,7 @@ class TransactionCoordinators:
             self.producer_ids.take,
             self.offsets_of,
             lambda transactional_id: self.markers.decided(number, transactional_id),
+            level=lambda: self.config.level(self.metadata),
         )
         return coordinator_of(number, log, shard)
 

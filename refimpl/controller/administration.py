@@ -19,6 +19,7 @@ from refimpl.controller.configs import (
 )
 from refimpl.controller.decisions import Decisions
 from refimpl.controller.errors import ApiError, unknown_topic_or_partition
+from refimpl.controller.features import plan_features
 from refimpl.controller.mutation_quotas import MutationQuota, MutationQuotas
 from refimpl.controller.placement import Rng
 from refimpl.controller.quotas import plan_quotas
@@ -64,6 +65,7 @@ class Administration:
     decisions: Decisions
     rng: Rng
     schema: ConfigSchema
+    controller_id: int = c.CONTROLLER
     metric_names: dict[str, str] = field(factory=dict[str, str])
     mutation_quotas: MutationQuotas = field(init=False)
     _handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
@@ -88,6 +90,7 @@ class Administration:
             c.AlterConfigsRequest: self.alter_configs,
             c.AlterClientQuotasRequest: self.alter_client_quotas,
             c.UnregisterBrokerRequest: self.unregister_broker,
+            c.UpdateFeaturesRequest: self.update_features,
             c.AllocateProducerIdsRequest: self.allocate_producer_ids,
         }
 
@@ -415,6 +418,21 @@ class Administration:
             if not body.validate_only and values != self.state.metadata.quotas.get(entity, {}):
                 self.state.change(QuotasAltered(entity, values))
         return c.AlterClientQuotasResponse(results)
+
+    # Features
+
+    def update_features(self, body: c.UpdateFeaturesRequest) -> c.ControlResponse:
+        """Finalize features at other levels: all of them or none (KIP-584)."""
+        here = self.state
+        try:
+            planned = plan_features(
+                body.updates, here.metadata.features, here.config.configs, self.controller_id
+            )
+        except ApiError as error:
+            return c.ControlResponse(error.error, error.message)
+        if not body.validate_only and planned != here.metadata.features:
+            here.change(planned)
+        return c.ControlResponse(None)
 
     # Brokers
 

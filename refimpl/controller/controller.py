@@ -63,7 +63,9 @@ class Controller:
         self.state = ControllerState(self.config)
         self.decisions = Decisions(self.state)
         schema = KafkaConfigSchema(self.config.configs)
-        self.administration = Administration(self.state, self.decisions, self.rng, schema)
+        self.administration = Administration(
+            self.state, self.decisions, self.rng, schema, self.controller_id
+        )
         self.metadata.metadata_version = 0
         self._handlers = {
             c.BrokerHeartbeatRequest: self._heartbeat,

@@ -47,6 +47,7 @@ class Loaded:
         """Read everything, level by level; the operations of a level are sent at once."""
         yield from self._epochs()
         yield from self._producer_ids()
+        yield from self._features()
         yield from self._configs()
         yield from self._topics()
 
@@ -86,6 +87,11 @@ class Loaded:
     def _producer_ids(self) -> Reading:
         (data,) = yield from self._data([znodes.PRODUCER_IDS])
         self.state.metadata.apply(ProducerIdsAllocated(znodes.next_producer_id(data)))
+
+    def _features(self) -> Reading:
+        (data,) = yield from self._data([znodes.FEATURES])
+        if data is not None:
+            self.state.metadata.apply(znodes.features_of(data))
 
     def _configs(self) -> Reading:
         kinds = [f"{znodes.CONFIGS}/{kind}" for kind in _KINDS]

@@ -18,6 +18,7 @@ from refimpl.messages.cluster import (
     Change,
     ClusterMetadata,
     ConfigsAltered,
+    FeaturesUpdated,
     PartitionRegistration,
     ProducerIdsAllocated,
     QuotasAltered,
@@ -99,6 +100,8 @@ class StoreWrites:
                 yield from self._config(path, values)
             case ProducerIdsAllocated(next_id):
                 yield self._put(znodes.PRODUCER_IDS, znodes.producer_ids(next_id))
+            case FeaturesUpdated():
+                yield self._put(znodes.FEATURES, znodes.features(change))
             case BrokerRegistration(broker_id, broker_epoch, incarnation_id):
                 path = f"{znodes.BROKER_EPOCHS}/{broker_id}"
                 data = znodes.last_registration(broker_epoch, incarnation_id)

@@ -1,7 +1,7 @@
 """The paths and contents of the controller's znodes, as Kafka 3.9 writes them.
 
 Any tool that knows Kafka's znodes can read these. Some fields are not in Kafka 3.9: the partition
-epoch, the eligible leader replicas (KIP-966), and a process's incarnation.
+epoch, the eligible leader replicas (KIP-966), a process's incarnation, and the epoch of features.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -21,6 +21,7 @@ from refimpl.messages.cluster import (
     BrokerRegistration,
     ConfigResource,
     Endpoint,
+    FeaturesUpdated,
     PartitionRegistration,
     QuotaEntity,
 )
@@ -29,6 +30,7 @@ CONTROLLER, CONTROLLER_EPOCH = "/controller", "/controller_epoch"
 BROKER_IDS, BROKER_EPOCHS, TOPICS = "/brokers/ids", "/brokers/epochs", "/brokers/topics"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_IDS = "/latest_producer_id_block"
+FEATURES = "/feature"
 CONFIGS = "/config"
 DEFAULT = "<default>"
 
@@ -296,6 +298,22 @@ def producer_ids(next_producer_id: int) -> bytes:
 def next_producer_id(data: bytes | None) -> int:
     """The first producer id that nobody has."""
     return int(orjson.loads(data)["block_end"]) + 1 if data else 0
+
+
+ENABLED = 1
+"""The status of features in their znode."""
+
+
+def features(one: FeaturesUpdated) -> bytes:
+    """The levels of finalized features (KIP-584)."""
+    value = {"version": 2, "status": ENABLED, "features": one.levels, "epoch": one.epoch}
+    return _json(value)
+
+
+def features_of(data: bytes) -> FeaturesUpdated:
+    """The finalized features, from their znode."""
+    value = orjson.loads(data)
+    return FeaturesUpdated(value["epoch"], value["features"])
 
 
 def _id(topic_id: bytes) -> str:

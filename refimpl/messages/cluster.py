@@ -1,4 +1,4 @@
-"""The metadata of a cluster: topics, partitions, brokers, configurations and quotas.
+"""The metadata of a cluster: topics, partitions, brokers, configurations, quotas and features.
 
 The controller keeps it and sends changes to brokers; every broker keeps its copy. An update is a
 sequence of the named tuples below, each of which replaces the earlier state of its subject. Kafka
@@ -22,6 +22,9 @@ TOPIC, BROKER, GROUP = "topic", "broker", "group"
 
 CLUSTER_DEFAULT = ""
 """The name of the broker resource whose configuration is every broker's default."""
+
+TRANSACTION_VERSION = "transaction.version"
+"""The feature by which clients and brokers agree on the protocol of transactions (KIP-890)."""
 
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
@@ -124,6 +127,18 @@ class ProducerIdsAllocated(NamedTuple):
     next_producer_id: int
 
 
+class FeaturesUpdated(NamedTuple):
+    """All features that an operator has finalized, by their levels (KIP-584).
+
+    `epoch` counts the updates: clients take over the levels of the greatest epoch that they see.
+    """
+
+    epoch: int
+    levels: Mapping[str, int]
+
+
+NO_FEATURES = FeaturesUpdated(0, {})
+
 Change: TypeAlias = (
     BrokerRegistration
     | BrokerUnregistered
@@ -133,6 +148,7 @@ Change: TypeAlias = (
     | ConfigsAltered
     | QuotasAltered
     | ProducerIdsAllocated
+    | FeaturesUpdated
 )
 
 
@@ -191,6 +207,7 @@ class ClusterMetadata:
         factory=dict[QuotaEntity, Mapping[str, float]]
     )
     next_producer_id: int = 0
+    features: FeaturesUpdated = NO_FEATURES
 
     def apply(self, change: Change) -> bool:
         """Apply a change, unless it is older by broker epoch or partition epoch; True if its
@@ -219,6 +236,8 @@ class ClusterMetadata:
                 _put(self.quotas, entity, values)
             case ProducerIdsAllocated(next_producer_id):
                 self.next_producer_id = next_producer_id
+            case FeaturesUpdated():
+                self.features = change
         return True
 
     def _apply_partition(self, change: PartitionRegistration) -> bool:
@@ -245,6 +264,8 @@ class ClusterMetadata:
     def changes(self) -> Iterator[Change]:
         """All metadata, as changes for a broker that knows nothing."""
         yield ProducerIdsAllocated(self.next_producer_id)
+        if self.features.epoch:
+            yield self.features
         yield from self.brokers.values()
         for resource, values in self.configs.items():
             yield ConfigsAltered(resource, values)

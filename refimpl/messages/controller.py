@@ -26,6 +26,9 @@ PREFERRED, UNCLEAN = 0, 1
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """The operations of IncrementalAlterConfigs on a value (KIP-339)."""
 
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+"""The ways of UpdateFeatures (KIP-778)."""
+
 
 # Brokers
 
@@ -428,6 +431,24 @@ class AlterClientQuotasResponse(NamedTuple):
     entities: Sequence[QuotaResult]
 
 
+class FeatureUpdate(NamedTuple):
+    """The level that a feature shall have; `upgrade_type` says which way it may go."""
+
+    name: str
+    level: int
+    upgrade_type: int = UPGRADE
+
+
+class UpdateFeaturesRequest(NamedTuple):
+    """Finalize features at other levels: all of them or none (KIP-584). Its answer is a
+    ControlResponse.
+    """
+
+    updates: Sequence[FeatureUpdate]
+    validate_only: bool = False
+    timeout_ms: int = 60_000
+
+
 class ControlResponse(NamedTuple):
     """The answer with nothing but an error, or none."""
 
@@ -446,5 +467,6 @@ AdminRequest: TypeAlias = (
     | AlterConfigsRequest
     | AlterClientQuotasRequest
     | UnregisterBrokerRequest
+    | UpdateFeaturesRequest
 )
 """The requests of operators, which a broker forwards."""

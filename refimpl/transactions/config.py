@@ -5,6 +5,7 @@ from typing import Any
 from attrs import field, fields_dict, frozen
 
 from refimpl.configs import BROKER, Configs
+from refimpl.messages.cluster import TRANSACTION_VERSION, ClusterMetadata
 
 
 def _broker(name: str) -> Any:
@@ -31,8 +32,13 @@ class TransactionConfig:
     transaction_state_log_load_buffer_size: int = _broker("transaction.state.log.load.buffer.size")
     #: The time for which an answer waits for its record to be committed
     request_timeout_ms: int = _broker("request.timeout.ms")
-    #: The finalized feature: 0, 1 with flexible records, 2 with KIP-890
+    #: The feature's level as long as no operator updates it: 0, 1 with flexible records, 2 with
+    #: KIP-890
     transaction_version: int = _broker("transaction.version")
+
+    def level(self, metadata: ClusterMetadata) -> int:
+        """The finalized level of transaction.version."""
+        return metadata.features.levels.get(TRANSACTION_VERSION, self.transaction_version)
 
     @classmethod
     def of(cls, configs: Configs) -> "TransactionConfig":

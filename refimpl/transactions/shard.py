@@ -49,6 +49,8 @@ class TransactionShard:
     # : The partition of a group's offsets
     offsets_of: Callable[[str], TopicPartition]
     on_decided: Decided
+    #: The finalized level of transaction.version, which may change at any time
+    level: Callable[[], int] = field(kw_only=True)
     topic: str = TRANSACTIONS_TOPIC
     store: TransactionStore = field(factory=TransactionStore)
     operators: Operators = field(init=False)
@@ -197,7 +199,7 @@ class TransactionShard:
     def _record(
         self, now: int, transactional_id: str, metadata: TransactionMetadata
     ) -> CoordinatorRecord:
-        flexible = self.config.transaction_version >= 1
+        flexible = self.level() >= 1
         return record_of(transactional_id, evolve(metadata, updated_ms=now), flexible=flexible)
 
     # Markers
@@ -210,7 +212,7 @@ class TransactionShard:
             metadata.committed,
             tuple(partitions),
             self.coordinator_epoch,
-            min(metadata.client_version, self.config.transaction_version),
+            min(metadata.client_version, self.level()),
         )
 
     def written(

@@ -243,7 +243,6 @@ REASONS: tuple[Exemption, ...] = (
     Exemption("franz-go", r"Share", "share groups are not built"),
     Exemption("kafka-go", r"TestClientInitProducerId", _TRANSACTIONS),
     Exemption("sarama", r"InitProducerId3|(List|Describe)Transactions", _TRANSACTIONS),
-    Exemption("sarama", r"UpdateFeatures", "UpdateFeatures is not served: no feature has levels"),
     Exemption(
         "kafka-go",
         r"TestConsumerGroupWithGroupTopicsSingle",

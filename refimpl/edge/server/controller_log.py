@@ -33,6 +33,7 @@ _KINDS: Mapping[str, Any] = {
         cluster.ConfigResource,
         cluster.ConfigsAltered,
         cluster.Endpoint,
+        cluster.FeaturesUpdated,
         cluster.PartitionRegistration,
         cluster.ProducerIdsAllocated,
         cluster.QuotasAltered,

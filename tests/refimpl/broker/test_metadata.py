@@ -19,6 +19,7 @@ from refimpl.messages.cluster import (
     ClusterMetadata,
     ConfigResource,
     ConfigsAltered,
+    FeaturesUpdated,
     PartitionRegistration,
     ProducerIdsAllocated,
     QuotasAltered,
@@ -49,6 +50,7 @@ def knowing(*changes: Change) -> ClusterMetadata:
 
 EVERYTHING: tuple[Change, ...] = (
     ProducerIdsAllocated(3000),
+    FeaturesUpdated(1, {"transaction.version": 1}),
     BrokerRegistration(1, 5, 1),
     BrokerRegistration(2, 6, 1),
     ConfigsAltered(OF_T, {"flush.ms": "1"}),

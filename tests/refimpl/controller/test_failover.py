@@ -14,7 +14,13 @@ from refimpl.controller.state import ControllerConfig
 from refimpl.machines.messages import AlterPartitionRequest
 from refimpl.messages import controller as c
 from refimpl.messages.broker import TopicPartition
-from refimpl.messages.cluster import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
+from refimpl.messages.cluster import (
+    BROKER,
+    CLUSTER_DEFAULT,
+    TOPIC,
+    ConfigResource,
+    FeaturesUpdated,
+)
 from refimpl.metadata.contract import Create
 
 CONFIG = ControllerConfig(leader_imbalance_check_interval_ms=0)
@@ -70,6 +76,7 @@ def configure(made: StoredCluster) -> None:
     quotas = (c.QuotaAlteration(entity, (("producer_byte_rate", 5.0),)),)
     made.ask(c.AlterClientQuotasRequest(quotas))
     made.ask(c.AllocateProducerIdsRequest(2, made.candidates[2].controller.broker_epoch))
+    made.ask(c.UpdateFeaturesRequest((c.FeatureUpdate("transaction.version", 1, 2),)))
 
 
 WORK = [create, delete, grow, move, configure]
@@ -129,6 +136,7 @@ def fails_over_anywhere(work: Callable[[StoredCluster], None]) -> None:
             assert seen.partitions == metadata.partitions
             assert seen.configs == metadata.configs
             assert seen.quotas == metadata.quotas
+            assert seen.features == metadata.features
 
 
 BUGS = [
@@ -177,6 +185,7 @@ def test_a_new_controller_reads_all_that_the_last_one_wrote() -> None:
     assert after.configs == before.configs
     assert after.quotas == before.quotas
     assert after.next_producer_id == before.next_producer_id == 1000
+    assert after.features == before.features == FeaturesUpdated(1, {"transaction.version": 1})
     assert {name: one.topic_id for name, one in after.topics.items()} == {
         name: one.topic_id for name, one in before.topics.items()
     }

@@ -12,6 +12,7 @@ from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import (
     TOPIC,
     ConfigResource,
+    FeaturesUpdated,
     PartitionRegistration,
     QuotaEntity,
 )
@@ -83,6 +84,15 @@ def test_how_brokers_were_registered_last_is_read_and_not_written_again() -> Non
     assert loaded.last == {3: znodes.LastRegistration(77, 5)}
     assert loaded.assigned == {path: data}
     assert loaded.controllership.versions == {path: 6, znodes.BROKER_EPOCHS: 2}
+
+
+def test_features_are_read_with_their_epoch() -> None:
+    store = Znodes()
+    updated = FeaturesUpdated(3, {"transaction.version": 1})
+    store.put(znodes.FEATURES, znodes.features(updated), 2)
+    loaded = store.read()
+    assert loaded.state.metadata.features == updated
+    assert loaded.controllership.versions[znodes.FEATURES] == 2
 
 
 def test_producer_ids_go_on_behind_the_last_block() -> None:

@@ -18,6 +18,7 @@ from refimpl.messages.cluster import (
     ClusterMetadata,
     ConfigResource,
     ConfigsAltered,
+    FeaturesUpdated,
     PartitionRegistration,
     ProducerIdsAllocated,
     QuotasAltered,
@@ -143,6 +144,13 @@ def test_configurations_go_and_quotas_of_users_stay_as_empty_znodes() -> None:
     made = [("Create", one) for one in (*parents, quota)]
     assert written(of, QuotasAltered(entity, {"producer_byte_rate": 1.0})) == made
     assert written(of, QuotasAltered(entity, {})) == [("SetData", quota)]
+
+
+def test_features_have_a_znode_once_they_are_updated() -> None:
+    of = writes()
+    for epoch, what in ((1, "Create"), (2, "SetData")):
+        updated = FeaturesUpdated(epoch, {"transaction.version": 1})
+        assert written(of, updated) == [(what, znodes.FEATURES)]
 
 
 def test_producer_ids_and_epochs_of_brokers_are_written_when_they_change() -> None:

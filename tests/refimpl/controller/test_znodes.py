@@ -13,6 +13,7 @@ from refimpl.messages.cluster import (
     BrokerRegistration,
     ConfigResource,
     Endpoint,
+    FeaturesUpdated,
     PartitionRegistration,
     QuotaEntity,
 )
@@ -167,6 +168,14 @@ def test_a_block_of_producer_ids_ends_before_the_next_one() -> None:
         "block_end": "4999",
     }
     assert [znodes.next_producer_id(one) for one in (data, b"", None)] == [5_000, 0, 0]
+
+
+def test_features_are_as_kafka_has_them_and_have_their_epoch() -> None:
+    updated = FeaturesUpdated(3, {"transaction.version": 1})
+    data = znodes.features(updated)
+    levels = {"transaction.version": 1}
+    assert json.loads(data) == {"version": 2, "status": 1, "features": levels, "epoch": 3}
+    assert znodes.features_of(data) == updated
 
 
 def test_what_is_gone_or_there_for_its_children_has_no_configurations() -> None:

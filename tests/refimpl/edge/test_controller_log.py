@@ -60,6 +60,11 @@ CHANGES = st.one_of(
         st.dictionaries(st.text(max_size=3), st.floats(0, 9), max_size=2),
     ),
     st.builds(c.ProducerIdsAllocated, st.integers(0, 9999)),
+    st.builds(
+        c.FeaturesUpdated,
+        st.integers(1, 9),
+        st.dictionaries(st.text(max_size=3), st.integers(0, 2), max_size=2),
+    ),
 )
 
 
@@ -86,7 +91,8 @@ def test_a_restart_knows_all_that_was_written_and_drops_a_torn_line(
     (folder / FILE).write_bytes((folder / FILE).read_bytes() + torn)
     again, found = opened(folder)
     again.close()
-    for name in ("topic_names", "partitions", "brokers", "configs", "quotas", "next_producer_id"):
+    subjects = ("topic_names", "partitions", "brokers", "configs", "quotas")
+    for name in (*subjects, "next_producer_id", "features"):
         assert getattr(found, name) == getattr(expected, name), name
 
 

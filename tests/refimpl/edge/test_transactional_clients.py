@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from refimpl.edge import BlockingCluster
+from refimpl.messages.controller import SAFE_DOWNGRADE, UPGRADE
 from refimpl.records.coordinators import partition_for
 from tests.refimpl.edge.patience import PATIENCE_S
+from tests.wire.asking import TIMEOUT
+from tests.wire.client import Client
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how kafka-python reads its own files
@@ -114,6 +117,53 @@ def test_librdkafka_commits_offsets_with_records(cluster: BlockingCluster) -> No
         assert [one.offset for one in found] == committed, ends
     consumer.close()
     assert read(cluster, "rd-out") == [b"0", b"1", b"2"]
+
+
+# Upgrades of transaction.version
+
+
+TV = "transaction.version"
+
+
+@pytest.mark.parametrize("configs", [{TV: "1"}, {TV: "0"}], ids=["from 1", "from 0"])
+def test_librdkafka_and_aiokafka_go_on_across_upgrades_and_downgrades(
+    configs: dict[str, str],
+) -> None:
+    """Each level is finalized while a transaction of each client is open."""
+    with BlockingCluster(brokers=3, seed=1, configs=configs) as cluster:
+        _across(cluster, [(2, UPGRADE), (1, SAFE_DOWNGRADE), (2, UPGRADE), (0, SAFE_DOWNGRADE)])
+        for topic in ("rd-up", "aio-up"):
+            assert read(cluster, topic) == [b"%d" % n for n in range(10)], topic
+
+
+def _across(cluster: BlockingCluster, levels: list[tuple[int, int]]) -> None:
+    async def play() -> None:
+        rd = librdkafka(cluster, "rd-up")
+        servers = cluster.bootstrap.split(",")
+        aio = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id="aio-up")
+        await aio.start()
+        for step, update in enumerate([*levels, None]):
+            rd.begin_transaction()
+            await aio.begin_transaction()
+            for half in (0, 1):
+                if half and update is not None:
+                    _finalize(cluster, *update)
+                value = b"%d" % (2 * step + half)
+                rd.produce("rd-up", value, partition=0)
+                assert rd.flush(PATIENCE_S) == 0
+                await aio.send_and_wait("aio-up", value, partition=0)
+            rd.commit_transaction(PATIENCE_S)
+            await aio.commit_transaction()
+        await aio.stop()
+
+    asyncio.run(play())
+
+
+def _finalize(cluster: BlockingCluster, level: int, kind: int) -> None:
+    update = {"feature": TV, "max_version_level": level, "upgrade_type": kind}
+    asked = {"timeout": TIMEOUT, "feature_updates": [update], "validate_only": False}
+    with Client.connect(int(cluster.bootstrap.split(",")[0].rpartition(":")[2])) as client:
+        assert client.ask("UpdateFeatures", 2, asked)["error_code"] == "NONE"
 
 
 # kafka-python

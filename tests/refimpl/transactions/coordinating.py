@@ -99,7 +99,8 @@ class Conversation:
     def elected(self) -> TransactionCoordinator:
         """A coordinator that has yet to read its log."""
         shard = TransactionShard(
-            self.config, self.epoch, lambda: self.ids.pop(0), _offsets_of, self.decided.append
+            *(self.config, self.epoch, lambda: self.ids.pop(0), _offsets_of, self.decided.append),
+            level=lambda: self.config.transaction_version,
         )
         return coordinator_of(0, self.log, shard)
 
