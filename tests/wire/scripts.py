@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.wire.asking import NOW, TIMEOUT, Ask, create, produce, topic
+from tests.wire.feature_scripts import features
 from tests.wire.fetch_scripts import config_resources, fetches
 from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of_groups
 from tests.wire.quota_scripts import quotas, throttles
@@ -511,4 +512,5 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "consumer_groups": consumer_groups,
     "fetches": fetches,
     "config_resources": config_resources,
+    "features": features,
 }

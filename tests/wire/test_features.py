@@ -1,17 +1,20 @@
 """UpdateFeatures on the wire: each version, its answers, and what ApiVersions says afterwards."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refimpl.edge.testing.blocking import BlockingCluster
+from tests.refimpl.edge.patience import PATIENCE_S
 from tests.wire.asking import TIMEOUT
 from tests.wire.client import Client
 
+confluent: Any = import_module("confluent_kafka")
 TV = "transaction.version"
-CONFIGS = {TV: "1"}
+CONFIGS = {TV: "1", "transaction.state.log.num.partitions": "1"}
 OK = {"error_code": "NONE", "error_message": None}
 
 
@@ -77,3 +80,31 @@ def test_a_level_outlives_all_processes_and_their_settings(tmp_path: Path) -> No
         with BlockingCluster(brokers=2, data=tmp_path, configs=CONFIGS) as cluster:
             assert [finalized(cluster, one) for one in (1, 2)] == [begins] * 2
             assert update(cluster, 2, level, upgrade_type=1 if level > begins[1] else 2) == OK
+
+
+def test_coordinators_write_records_of_the_level_in_force(cluster: BlockingCluster) -> None:
+    """Since level 1 they are flexible, which is their version 1."""
+    versions: list[int] = []
+    for level in (0, 2):
+        assert update(cluster, 2, level, upgrade_type=2 if level == 0 else 1) == OK
+        settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"at-{level}"}
+        confluent.Producer(settings).init_transactions(PATIENCE_S)
+        versions.append(_version(cluster, f"at-{level}"))
+    assert versions == [0, 1]
+
+
+def _version(cluster: BlockingCluster, transactional_id: str) -> int:
+    """The version of the newest record of a transactional id."""
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "x",
+        "enable.partition.eof": True,
+    }
+    consumer = confluent.Consumer(settings)
+    consumer.assign([confluent.TopicPartition("__transaction_state", 0, 0)])
+    found: list[int] = []
+    while (message := consumer.poll(PATIENCE_S)) is not None and message.error() is None:
+        if message.key().endswith(transactional_id.encode()):
+            found.append(int.from_bytes(message.value()[:2]))
+    consumer.close()
+    return found[-1]
