@@ -26,6 +26,7 @@ OF_A_RUN = {
     "controller_id": (-1,),
     "producer_id": (-1,),
     "session_id": (0,),
+    "transaction_start_time": (-1,),
     # The first epoch of a partition is 0 with Kafka, 1 with us.
     "leader_epoch": (-1,),
     "current_leader_epoch": (-1,),
@@ -47,7 +48,7 @@ THROTTLE_TIME = "throttle_time"
 CHANGING = ("CreateTopics", "CreatePartitions", "AlterPartitionReassignments", "ElectLeaders")
 NOT_YET = (
     *("NOT_LEADER_OR_FOLLOWER", "COORDINATOR_LOAD_IN_PROGRESS"),
-    *("COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+    *("COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"),
 )
 
 

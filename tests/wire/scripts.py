@@ -12,6 +12,7 @@ from tests.wire.feature_scripts import features
 from tests.wire.fetch_scripts import config_resources, fetches
 from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of_groups
 from tests.wire.quota_scripts import quotas, throttles
+from tests.wire.transaction_scripts import transactions
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -513,4 +514,5 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "fetches": fetches,
     "config_resources": config_resources,
     "features": features,
+    "transactions": transactions,
 }
