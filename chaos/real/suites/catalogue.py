@@ -115,7 +115,7 @@ def _sarama(suite: ClientSuite, folder: Path, address: str) -> Results:
         _wait_for(port)
         controlled = f"http://{LOOPBACK}:{port}"
         environment = {"TOXIPROXY_ADDR": controlled, "KAFKA_VERSION": "4.3.1"}
-        left_out = ("TestMain", "TestFuncTxn", "TestJava", "TestConsumerFetchFollower")
+        left_out = ("TestMain", "TestJava", "TestConsumerFetchFollower")
         chosen = [name for name in names if not name.startswith(left_out)]
         return run_go_together(folder, binary, environment, chosen)
     finally:
@@ -135,10 +135,10 @@ def _wait_for(port: int) -> None:
     raise TimeoutError(f"nobody listens on port {port}")
 
 
-#: Of librdkafka's tests those of transactions, share groups, TLS, logins and ACLs, and one that is
-#: a measurement
+#: Of librdkafka's tests those of share groups, TLS, logins and ACLs; one that is a measurement, one
+#: that needs a program in Java, one that wants three brokers, and one against its own mock
 _LIBRDKAFKA_SKIPPED = (
-    *("0038", "0097", "0098", "0103", "0105", "0115", "0119", "0126", "0129", "0135", "0142"),
+    *("0038", "0097", "0098", "0103", "0105", "0115", "0119", "0126", "0135", "0142"),
     *("0170", "0171", "0172", "0173", "0174", "0175", "0176", "0177", "0178", "0179", "0180"),
     *("0181", "0184", "0185", "0190"),
 )
@@ -221,9 +221,7 @@ class Exemption:
         return suite == self.suite and re.search(self.tests, test) is not None
 
 
-_TRANSACTIONS = "transactions are not built"
 REASONS: tuple[Exemption, ...] = (
-    Exemption("kafka-python", r"test_transactional_producer", _TRANSACTIONS),
     Exemption(
         "kafka-python",
         r"test_describe_metadata_quorum",
@@ -238,11 +236,7 @@ REASONS: tuple[Exemption, ...] = (
         "(`python -m chaos.real.suites.late_answers`); the released 3.0.12 does not",
         always=False,
     ),
-    Exemption("aiokafka", r"[Tt]ransaction|maybe_wait_for_pid_on_failure", _TRANSACTIONS),
-    Exemption("franz-go", r"TestTxn", _TRANSACTIONS),
     Exemption("franz-go", r"Share", "share groups are not built"),
-    Exemption("kafka-go", r"TestClientInitProducerId", _TRANSACTIONS),
-    Exemption("sarama", r"InitProducerId3|(List|Describe)Transactions", _TRANSACTIONS),
     Exemption(
         "kafka-go",
         r"TestConsumerGroupWithGroupTopicsSingle",
