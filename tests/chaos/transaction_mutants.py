@@ -182,7 +182,7 @@ BUGS = (
         "not (own_epochs and waiting.epoch >= marker.epoch)",
         "False",
         "Progress",
-        4,
+        41,
         {**V1, **LATE},
         script=HELD,
         more=JOINS,
