@@ -87,8 +87,6 @@ JOINS = (
 )
 """As in Kafka, a write of a later epoch joins an open transaction. Ours refuses it, so a late write
 alone is ended by the next abort."""
-HELD = tuple(Fault(at, "markers", for_ms=100, how="held") for at in range(300, 3000, 300))
-"""Answers of coordinators come when their transaction has ended."""
 BUGS = (
     TransactionBug(
         "a_partition_without_leader_is_taken_for_deleted",
@@ -174,18 +172,6 @@ BUGS = (
         "ProcessedOnce",
         6,
         {"applications": 2},
-    ),
-    TransactionBug(
-        "a_guard_outlives_its_transaction",
-        "A marker does not clear the guard: a late write opens a transaction that nobody ends.",
-        f"{PRODUCERS}._end",
-        "not (own_epochs and waiting.epoch >= marker.epoch)",
-        "False",
-        "Progress",
-        41,
-        {**V1, **LATE},
-        script=HELD,
-        more=JOINS,
     ),
     TransactionBug(
         "a_marker_of_an_old_coordinator_is_taken",
