@@ -48,10 +48,10 @@ class TransactionLog:
                 self.ids.pop(transactional_id, None)
                 self.count("transactional ids expired")
             else:
-                self._take(transactional_id, metadata_of(one.value))
+                self._judge(transactional_id, metadata_of(one.value))
         self.known = len(committed)
 
-    def _take(self, transactional_id: str, new: TransactionMetadata) -> None:
+    def _judge(self, transactional_id: str, new: TransactionMetadata) -> None:
         old = self.ids.get(transactional_id)
         self.ids[transactional_id] = new
         if new.prepared:

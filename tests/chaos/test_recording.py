@@ -203,7 +203,7 @@ def test_tlc_follows_brokers_whose_sessions_end_while_they_live(tmp_path: Path) 
     kept = {"unclean": False, "lossy": False, "elr": False, "deletes": False}
     kept |= {"transactions": False}
     faults = ("expire", "crash", "cut", "elect")
-    settings = Settings.draw(4, store=True, files=False, fault_ms=2500, faults=faults, **kept)
+    settings = Settings.draw(2, store=True, files=False, fault_ms=2500, faults=faults, **kept)
     file = write_events(build(settings, events=True).go(), tmp_path / "whole")
     header, *events = [line for line in lines(file) if line["subject"] == "orders:0"]
     kinds = ("RegisterAgain", "Register")

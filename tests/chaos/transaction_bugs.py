@@ -21,6 +21,7 @@ from refimpl.records.coordinators import partition_for
 from refimpl.storage.replica.memory import BatchedValue, RecordBatch
 from refimpl.storage.replica.transactional import Writer
 from refimpl.transactions.log_records import record_of
+from tests.chaos.oracle_bugs import E
 from tests.chaos.oracle_cases import Cluster, breaks
 
 L, T = "TransactionLog", "TransactionsOracle"
@@ -64,8 +65,8 @@ ONGOING = {"state": State.ONGOING, "partitions": frozenset((OFFSETS,))}
 
 
 @breaks(
-    f"{L}._take: DecidedOnce",
-    f"{L}.keep_up: _take()",
+    f"{L}._judge: DecidedOnce",
+    f"{L}.keep_up: _judge()",
     f"{T}._advanced: keep_up()",
     **WITH,
 )
@@ -73,17 +74,17 @@ def decides_what_is_over(c: Cluster) -> None:
     decides(c, PAID, {"state": State.PREPARE_COMMIT})
 
 
-@breaks(f"{L}._take: DecidedOnce again", **WITH)
+@breaks(f"{L}._judge: DecidedOnce again", **WITH)
 def begins_without_an_instance(c: Cluster) -> None:
     decides(c, "nobody", ONGOING)
 
 
-@breaks(f"{L}._take: PartitionsKept", **WITH)
+@breaks(f"{L}._judge: PartitionsKept", **WITH)
 def forgets_a_partition(c: Cluster) -> None:
     decides(c, PAID, ONGOING, {"state": State.PREPARE_COMMIT, "partitions": frozenset()})
 
 
-@breaks(f"{L}._take: ProducerEpochsGrow", **WITH)
+@breaks(f"{L}._judge: ProducerEpochsGrow", **WITH)
 def gives_an_epoch_again(c: Cluster) -> None:
     decides(c, PAID, {"state": State.EMPTY, "partitions": frozenset()})
 
@@ -148,6 +149,12 @@ def writes_a_value_twice(c: Cluster) -> None:
 def withholds_a_committed_value(c: Cluster) -> None:
     next(values for values in oracle(c).read.values() if values).pop()
     oracle(c).finish()
+
+
+@breaks(f"{E}._scan: finish() again", **WITH)
+def withholds_a_value_until_the_end(c: Cluster) -> None:
+    next(values for values in oracle(c).read.values() if values).pop()
+    c.finish()
 
 
 @breaks(f"{T}._visible: NothingHangs", **WITH)
