@@ -239,8 +239,17 @@ REASONS: tuple[Exemption, ...] = (
     Exemption("franz-go", r"Share", "share groups are not built"),
     Exemption(
         "kafka-go",
-        r"TestConsumerGroupWithGroupTopicsSingle",
-        "a reader that waits 10 s for all of it: on a busy machine it failed on Kafka as well",
+        r"TestConsumerGroupWith(Topic|GroupTopicsSingle)$",
+        "a reader that joins before its topic is there, and watches for changes from then on: ours "
+        "may have made the topic before its first look. With group.initial.rebalance.delay.ms=3000 "
+        "it passes",
+        always=False,
+    ),
+    Exemption(
+        "kafka-go",
+        r"TestReaderConsumerGroup/consumer_group_rebalance$",
+        "two readers wait for 12 records each, and one has a single partition, with 8: it passes "
+        "if a rebalance makes it read some again",
         always=False,
     ),
 )
