@@ -19,7 +19,7 @@ from refimpl.coordinator.runtime import State
 from refimpl.errors import Refusal
 from refimpl.messages import transaction_coordination as m
 from refimpl.messages.broker import Request, Response, TopicPartition
-from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_for
 from refimpl.transactions.config import TransactionConfig
 from refimpl.transactions.operators import Filter, unknown_states
 from refimpl.transactions.shard import TransactionCoordinator, TransactionShard, coordinator_of
@@ -69,8 +69,11 @@ class TransactionCoordinators:
         return coordinator_of(number, log, shard)
 
     def offsets_of(self, group_id: str) -> TopicPartition:
-        """The partition of a group's offsets."""
-        return TopicPartition(OFFSETS_TOPIC, partition_of(self.metadata, OFFSETS_TOPIC, group_id))
+        """The partition of a group's offsets, also before their topic is there."""
+        number = partition_of(self.metadata, OFFSETS_TOPIC, group_id)
+        if number < 0:
+            number = partition_for(group_id, self.config.offsets_topic_num_partitions)
+        return TopicPartition(OFFSETS_TOPIC, number)
 
     # Requests
 

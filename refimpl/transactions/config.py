@@ -30,6 +30,8 @@ class TransactionConfig:
     )
     # : Bytes that one step of loading reads
     transaction_state_log_load_buffer_size: int = _broker("transaction.state.log.load.buffer.size")
+    #: The partitions that `__consumer_offsets` will have, as long as it is not there
+    offsets_topic_num_partitions: int = _broker("offsets.topic.num.partitions")
     #: The time for which an answer waits for its record to be committed
     request_timeout_ms: int = _broker("request.timeout.ms")
     #: The feature's level as long as no operator updates it: 0, 1 with flexible records, 2 with

@@ -18,7 +18,7 @@ from refimpl.messages.controller import (
     InitProducerIdResponse,
 )
 from refimpl.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from refimpl.records.coordinators import TRANSACTIONS_TOPIC
+from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_for
 from tests.refimpl.broker.node_cases import EPOCH, ORDERS, Cluster
 
 STATE = m.TopicPartition(TRANSACTIONS_TOPIC, 0)
@@ -339,3 +339,11 @@ def test_a_coordinator_that_waited_for_its_log_goes_on_now_and_not_in_the_past()
     assert all(one.at_ms >= cluster.now for one in cluster.told if isinstance(one, m.Timer))
     settle(cluster)
     assert state(cluster) == "Empty"
+
+
+def test_offsets_have_their_partition_before_their_topic_is_there() -> None:
+    """Clients add a group's offsets first, and look for its coordinator then."""
+    cluster = coordinating()
+    assert OFFSETS_TOPIC not in cluster.node.metadata.topics
+    added = cluster.node.transactions.offsets_of("g")
+    assert added == m.TopicPartition(OFFSETS_TOPIC, partition_for("g", 50))
