@@ -50,7 +50,7 @@ class ConfluentAdmin(RecordedAdmin):
     def delete_topics(self, topics: Iterable[str], **more: Any) -> Any:
         """As the client's own; the ids that the topics have are asked before."""
         names = list(topics)
-        self._ids.ask(names)
+        self._ids.ask_now(names)
         calls = {name: self._asked("delete_topics", topics=[name]) for name in names}
         return self._following(self._client.delete_topics(names, **more), calls)
 

@@ -41,9 +41,9 @@ class TopicIds:
         self._met.discard(topic)
         self.met([topic])
 
-    def ask(self, topics: list[str]) -> None:
+    def ask_now(self, topics: list[str]) -> None:
         """Ask for the ids now, and wait for the answer."""
-        if self._ask is not None:
+        if self.ask is not None:
             self._met.update(topics)
             self._note(topics)
 

@@ -326,10 +326,9 @@ def test_timers_are_the_nodes() -> None:
 def test_a_coordinator_that_waited_for_its_log_goes_on_now_and_not_in_the_past() -> None:
     cluster = coordinating()
     initialised(cluster)
-    both = {"isr": (1, 2), "partitions": (ORDERS, STATE)}
-    cluster.decide(1, 2, **both)
+    cluster.decide(1, 2, (1, 2), partitions=(ORDERS, STATE))
     assert not cluster.ask(t.InitTransactionalIdRequest(ID, 60_000)), "it is not replicated"
-    cluster.decide(1, 3, **both)
+    cluster.decide(1, 3, (1, 2), partitions=(ORDERS, STATE))
     (answer,) = cluster.ask(t.DescribeTransactionRequest(ID))
     assert answer.error == "COORDINATOR_LOAD_IN_PROGRESS"
     log = cluster.node.partitions[STATE].log

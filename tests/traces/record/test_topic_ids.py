@@ -181,7 +181,11 @@ def test_clients_that_leave_together_ask_by_one_admin_client_for_each_cluster(
         return made[-1]
 
     monkeypatch.setattr("traces.record.confluent_ids.of_its_own", of_its_own)
-    monkeypatch.setattr("traces.record.confluent_ids.ids_of", lambda client, *_: {"t": client})
+
+    def ids_of(client: str, *rest: object) -> dict[str, str]:
+        return {"t": client}
+
+    monkeypatch.setattr("traces.record.confluent_ids.ids_of", ids_of)
     admins = SharedAdmins()
     one = {"bootstrap.servers": "a:1", "group.id": "g"}
     for conf in (one, {"bootstrap.servers": "a:1", "acks": "1"}, {"bootstrap.servers": "b:1"}):
