@@ -198,8 +198,8 @@ def described(log: PartitionLog) -> Found:
     epochs = zip(log.epochs.epochs, log.epochs.starts, strict=True)
     producers = (
         f"{number}:{one.epoch}:{one.last_sequence}"
-        f":{one.batches[-1].last_offset if one.batches else -1}"
-        f":{-1 if one.txn_first_offset is None else one.txn_first_offset}"
+        f":{one.seen[-1].last_offset if one.seen else -1}"
+        f":{one.first_offset}"
         for number, one in sorted(log.producers.producers.items())
     )
     try:
