@@ -197,8 +197,8 @@ class Trace:
 
         if PROMISED not in self._orders or not recorded_commits(self.run).commits:
             return None
-        told = (lines_of(file, b'"op":"process"') for file in process_files(self.run))
-        return None if any(chain.from_iterable(told)) else NOTHING_PROCESSED
+        reported = (lines_of(file, b'"op":"process"') for file in process_files(self.run))
+        return None if any(chain.from_iterable(reported)) else NOTHING_PROCESSED
 
     @property
     def broken(self) -> list[str]:
