@@ -1,6 +1,6 @@
 """A partition's memory of its producers, and which of their batches and markers it takes.
 
-The logs in files and in memory call it for each batch: `check` before a leader writes it, `take`
+The logs in files and in memory call it for each batch: `admit` before a leader writes it, `take`
 once it is in the log. Spec: ProducerState. KIP-98 (idempotence, transactions), KIP-360 (a producer
 that was forgotten goes on anywhere), KIP-890 (the first write of a transaction is verified, each
 transaction has its own epoch).
@@ -89,6 +89,18 @@ class ProducerState:
         """True while the guard is there that was made for a write."""
         verification = self.verifications.get(producer_id)
         return verification is not None and verification.guard is guard
+
+    def admit(self, entry: Entry, guard: Guard | None = None) -> SeenBatch | None:
+        """The batch in the log that a client's batch repeats; all else may be appended now.
+
+        Raises the refusal of an entry that may not.
+        """
+        if isinstance(entry, Batch) and entry.first_sequence != NONE:
+            seen = self.duplicate_of(entry)
+            if seen is not None:
+                return seen
+        self.check(entry, guard)
+        return None
 
     def check(self, entry: Entry, guard: Guard | None = None) -> None:
         """Refuse an entry that may not be appended now; a duplicate is asked for before.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from attrs import define, field
 
 from refimpl.errors import AboveHighWatermark, OutsideLog, RecordListTooLarge
-from refimpl.machines.producer import Batch, Entry
+from refimpl.machines.producer import Entry
 from refimpl.machines.producer_state import ProducerState
 from refimpl.machines.replica_log import Guard, Origin
 from refimpl.storage.config import LogConfig
@@ -123,10 +123,11 @@ class PartitionLog:
                 batch = view[position : position + header.size]
                 entry = entry_of(header, batch, transaction_version)
                 if entry is not None:
-                    repeated = self._repeats(entry, origin)
-                    if repeated is not None:
-                        return repeated
-                    self.producers.check(entry, guard)
+                    seen = self.producers.admit(entry, guard)
+                    if seen is not None:
+                        return Appended(
+                            seen.first_offset, seen.last_offset, seen.timestamp_ms, True
+                        )
                     entries.append((offset, entry))
             parts += (head, view[position + len(head) : position + header.size])
             batches.append(header)
@@ -303,14 +304,6 @@ class PartitionLog:
         self.local.write_marks()
         self.high_watermark = min(max(self.high_watermark, self.log_start_offset), self.end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
-
-    def _repeats(self, entry: Entry, origin: Origin) -> Appended | None:
-        if origin is not Origin.CLIENT or not isinstance(entry, Batch):
-            return None
-        seen = self.producers.duplicate_of(entry)
-        if seen is None:
-            return None
-        return Appended(seen.first_offset, seen.last_offset, seen.timestamp_ms, True)
 
     def _write(
         self,

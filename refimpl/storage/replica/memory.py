@@ -91,11 +91,9 @@ class MemoryLog(Log):
         last = first + len(sent.values) - 1
         entry = _entry(sent, transaction_version)
         if entry is not None:
-            if isinstance(entry, Batch) and origin is Origin.CLIENT:
-                seen = self.producers.duplicate_of(entry)
-                if seen is not None:
-                    return Appended(seen.first_offset, seen.last_offset, duplicate=True)
-            self.producers.check(entry, guard)
+            seen = self.producers.admit(entry, guard)
+            if seen is not None:
+                return Appended(seen.first_offset, seen.last_offset, duplicate=True)
         self._assign(epoch, first)
         self.records += [Record(epoch, BatchedValue(sent, at)) for at in range(len(sent.values))]
         self.end = last + 1
