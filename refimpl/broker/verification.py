@@ -89,7 +89,7 @@ class Verifications:
             producer.producer_epoch,
             tuple(guards),
             verify_only=support < ADD_PARTITION,
-            transaction_version=2 if support >= ADD_PARTITION else 1,
+            transaction_version=_version(support),
         )
         verifying = Verifying(body, support, guards, errors, now, then)
         self.wait(now + self.context.config.request_timeout_ms, self._expire, verifying)
@@ -101,8 +101,7 @@ class Verifications:
         partition = self.context.partition(name)
         if not partition.replica.leads:
             raise NotLeader(self.context.id, name)
-        version = 2 if support >= ADD_PARTITION else 1
-        batch = Batch(*producer, sequence, sequence, transactional=True, version=version)
+        batch = Batch(*producer, sequence, sequence, transactional=True, version=_version(support))
         return partition.log.producers.start_verification(batch, now)
 
     def _ask(self, now: int, verifying: Verifying) -> None:
@@ -157,6 +156,11 @@ class Verifications:
         verifying.completed = True
         verified = {name: one for name, one in verifying.guards.items() if name not in errors}
         verifying.then(now, verified, {**verifying.errors, **errors})
+
+
+def _version(support: int) -> int:
+    """The transaction.version of a client that supports so much."""
+    return 2 if support >= ADD_PARTITION else 1
 
 
 def _translated(error: str, support: int) -> str:
