@@ -1,6 +1,6 @@
 """kafka-python's administrator, recorded. Its calls return with their answer."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -95,18 +95,11 @@ class KafkaPythonAdmin(RecordedAdmin):
         return []
 
     def _of_topics(self, calls: Mapping[str, Call], act: Callable[[], Any], raises: bool) -> Any:
-        """Make a request about topics, of each of which the answer tells by itself.
-
-        An exception tells of one of them. Nobody knows what became of the others.
-        """
+        """Make a request about topics, of each of which the answer tells by itself."""
         try:
             answer = act()
         except Exception as refusal:
-            for call in calls.values():
-                if len(calls) == 1:
-                    self._answered(call, refusal)
-                else:
-                    self._process.answer(call[0], "info", error=self.name_of(refusal))
+            self._failed([*calls.values()], refusal)
             raise
         found = {one["name"]: one for one in _answers(answer)}
         for name, call in calls.items():
@@ -144,23 +137,27 @@ class KafkaPythonAdmin(RecordedAdmin):
 
     def _awaited(self, calls: Iterable[Call], act: Callable[[], Any]) -> Any:
         """Make the calls; of an answer that tells of errors nobody knows which call it is about."""
+        several = [*calls]
         try:
             answer = act()
         except Exception as refusal:
-            several = [*calls]
-            for call in several:
-                if len(several) == 1:
-                    self._answered(call, refusal)
-                else:  # it tells of one of them
-                    self._process.answer(call[0], "info", error=self.name_of(refusal))
+            self._failed(several, refusal)
             raise
         doubtful = _tells_of_errors(answer)
-        for call in calls:
+        for call in several:
             if doubtful:
                 self._process.answer(call[0], "info")
             else:
                 self._answered(call, None)
         return answer
+
+    def _failed(self, calls: Sequence[Call], refusal: Exception) -> None:
+        """An exception tells of one call. Of several, nobody knows of which."""
+        for call in calls:
+            if len(calls) == 1:
+                self._answered(call, refusal)
+            else:
+                self._process.answer(call[0], "info", error=self.name_of(refusal))
 
 
 def _validates(args: tuple[Any, ...], more: Fields) -> bool:
@@ -175,7 +172,7 @@ def _total(new: Any) -> Any:
 
 
 def _answers(answer: Any) -> list[Any]:
-    """What an answer tells of each topic, where it does."""
+    """The part of an answer about each topic, if it has one."""
     if isinstance(answer, Mapping):
         topics: list[Any] = cast("Mapping[str, Any]", answer).get("topics") or []
         return topics
