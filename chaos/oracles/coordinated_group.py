@@ -19,6 +19,7 @@ from chaos.oracles.violation import Violation
 from chaos.sim import group_messages as g
 from chaos.sim.addresses import GROUP, OFFSETS
 from chaos.sim.simulation import Simulation
+from chaos.sim.transactional_records import keyed_entries
 from refimpl.broker.logs import BrokerLog
 from refimpl.messages import observations as o
 from refimpl.records.coordinators import (
@@ -26,8 +27,6 @@ from refimpl.records.coordinators import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-
-EVERYTHING = 1 << 24
 
 
 @define(eq=False)
@@ -155,19 +154,15 @@ class CoordinatedGroup:
             self._group(seen.offset, others)
 
     def _records(self, who: int, start: int, end: int) -> list[tuple[int, CoordinatorRecord]]:
-        """The group's records that a leader has written; a file is read segment by segment.
+        """The group's records that a leader has written.
 
         Its members send no offsets within transactions. Another group may share the log.
         """
-        log, found = self.log_of(who), list[tuple[int, CoordinatorRecord]]()
-        while start < end:
-            records, start = log.keyed_records(start, log.slice(start, EVERYTHING))
-            found += [
-                (offset, record)
-                for offset, record in records
-                if offset < end and isinstance(record, CoordinatorRecord) and _is_ours(record)
-            ]
-        return found
+        return [
+            (offset, record)
+            for offset, record in keyed_entries(self.log_of(who), end, start)
+            if isinstance(record, CoordinatorRecord) and _is_ours(record)
+        ]
 
     def _grows(self, before: int, now: int) -> None:
         """Generations grow, and soon after the last fault no more of them follow."""

@@ -22,23 +22,22 @@ from chaos.sim import transaction_messages as t
 from chaos.sim.addresses import APPLICATION, OFFSETS, STATE, TOPIC
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.simulation import Simulation
-from chaos.sim.transactional_records import entry_of
+from chaos.sim.transactional_records import entry_of, keyed_entries
 from refimpl.coordinator.runtime import State as CoordinatorState
 from refimpl.machines.transaction_coordinator import State
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition
-from refimpl.records.coordinators import partition_for
+from refimpl.records.coordinators import CoordinatorRecord, partition_for
 from refimpl.records.transactional import InTransaction, TransactionEnd
 from refimpl.transactions.store import TransactionStore
 
-EVERYTHING = 1 << 24
 PRODUCERS, APPLICATIONS = "payments-", "app-"
-"""What the transactional ids begin with."""
+"""The beginnings of transactional ids."""
 
 
 @define(eq=False)
 class Known:
-    """What is known of a transaction by its client."""
+    """A transaction, as far as its client knows it."""
 
     began: t.TransactionBegan
     #: The number of decisions about its id when it began
@@ -70,7 +69,7 @@ class TransactionsOracle:
     read: dict[TopicPartition, list[int]] = field(
         factory=lambda: defaultdict[TopicPartition, list[int]](list)
     )
-    #: What clients did, and when, for the story of a failed run
+    #: The acts of clients and their times, for the story of a failed run
     diary: list[tuple[int, Any]] = field(factory=list[tuple[int, Any]])
 
     def attach(self) -> None:
@@ -170,7 +169,7 @@ class TransactionsOracle:
         return any(one.unavailable() for one in self.partitions.values())
 
     def unfinished(self) -> str:
-        """What does not go on yet, in words."""
+        """The first thing that does not go on yet, in words."""
         if self.unavailable() or self.excused:
             return ""
         return (
@@ -305,20 +304,18 @@ class TransactionsOracle:
         """The transactions that have committed an offset, each with its partition."""
         host = self.leader_of(OFFSETS)
         assert host is not None
-        log, start = host.node.partitions[OFFSETS].log, 0
+        log = host.node.partitions[OFFSETS].log
         pending: dict[int, list[tuple[int, TopicPartition]]] = defaultdict(list)
         found: set[tuple[int, TopicPartition]] = set()
         end = self.partitions[OFFSETS].replicas[host.id].high_watermark
-        while start < end:
-            entries, start = log.keyed_records(start, log.slice(start, EVERYTHING, end))
-            for _, one in entries:
-                if isinstance(one, InTransaction):
-                    key, value = one.record.key, one.record.value
-                    name = TopicPartition(key.topic, key.partition)
-                    pending[one.producer_id].append((int(value.metadata), name))
-                elif isinstance(one, TransactionEnd):
-                    ended = pending.pop(one.producer_id, [])
-                    found.update(ended if one.committed else ())
+        for _, one in keyed_entries(log, end):
+            if isinstance(one, InTransaction):
+                key, value = one.record.key, one.record.value
+                name = TopicPartition(key.topic, key.partition)
+                pending[one.producer_id].append((int(value.metadata), name))
+            elif isinstance(one, TransactionEnd):
+                ended = pending.pop(one.producer_id, [])
+                found.update(ended if one.committed else ())
         return found
 
     def _atomic(
@@ -374,11 +371,9 @@ class TransactionsOracle:
         """
         for name, coordinator in self.coordinators():
             store, log = TransactionStore(), self._log(name)
-            start = log.start
-            while start < log.end:
-                records, start = log.keyed_records(start, log.slice(start, EVERYTHING))
-                for _, one in records:
-                    store.replay(one, None)
+            for _, one in keyed_entries(log, log.end, log.start):
+                assert isinstance(one, CoordinatorRecord)
+                store.replay(one, None)
             live = coordinator.shard.store
             if self._recorded(store) != self._recorded(live):
                 raise Violation("LoadedAsLive", f"{self._name(name)}: the log says otherwise")
