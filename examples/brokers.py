@@ -3,7 +3,6 @@
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from pathlib import Path
 import click
 from attrs import define, field
 from confluent_kafka import KafkaException
+
+from chaos.real.kafka.asking import ask
 
 CONTROLLER = 100
 BROKERS = (1, 2, 3)
@@ -182,18 +183,11 @@ def elect_preferred_leader(broker: Node, topic: str) -> None:
     The request goes to the broker named here: a client of Kafka sends it to a broker of its own
     choice, which may be the paused one.
     """
-    named = topic.encode()
-    head = struct.pack(">hhih", ELECT_LEADERS, 1, 1, -1)
-    body = struct.pack(">bih", PREFERRED, 1, len(named)) + named + struct.pack(">iii", 1, 0, 5000)
-    with (
-        socket.create_connection(("127.0.0.1", broker.port), 10) as connection,
-        connection.makefile("rb") as answers,
-    ):
-        connection.sendall(struct.pack(">i", len(head + body)) + head + body)
-        (size,) = struct.unpack(">i", answers.read(4))
-        answer = answers.read(size)
-    # Correlation, throttle time, error, one topic by name, one partition, its error.
-    (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + 4 + 2 + len(named) + 4 + 4)
+    first = {"topic": topic, "partitions": [0]}
+    asked = {"election_type": PREFERRED, "topic_partitions": [first], "timeout": 5000}
+    answer = ask(broker.port, ELECT_LEADERS, 1, asked, patience_s=10)
+    (of_topic,) = answer.replica_election_results
+    error = of_topic.partition_result[0].error_code
     if error:
         raise NotInTimeError(f"the preferred leader was not elected: error code {error}")
 

@@ -1,4 +1,4 @@
-"""What examples ask a broker itself, and who coordinates a transactional id there."""
+"""Requests that examples send to one broker itself, and the coordinators of transactional ids."""
 
 import socket
 import struct
@@ -26,13 +26,15 @@ class Replicas:
     isr: tuple[int, ...]
 
 
-def ask(port: int, key: int, version: int, values: Mapping[str, Any]) -> Any:
+def ask(
+    port: int, key: int, version: int, values: Mapping[str, Any], patience_s: float = PATIENCE_S
+) -> Any:
     """The answer to one request, on a connection of its own. Raises OSError."""
     flexible = is_flexible(key, version)
     head = struct.pack(">hhih", key, version, 1, -1) + b"\0" * flexible
     request = head + write_request(key, version, values)
     with (
-        socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection,
+        socket.create_connection(("127.0.0.1", port), patience_s) as connection,
         connection.makefile("rb") as answers,
     ):
         connection.sendall(struct.pack(">i", len(request)) + request)
