@@ -139,7 +139,7 @@ class Sent:
     value: str
     partition: int = 0
     age_ms: int = 0
-    """How old it says to be."""
+    """Its age by its timestamp."""
     offset: int | None = field(default=None, init=False)
     error: object = field(default=None, init=False)
 

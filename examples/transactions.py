@@ -39,7 +39,7 @@ TIMEOUT_MS = 300_000
 
 @define
 class Transactional:
-    """What happens, step by step; each step waits until the one before has taken effect."""
+    """The scenario, step by step; each step waits until the one before has taken effect."""
 
     nodes: Mapping[int, Node]
     run: Path
@@ -114,7 +114,7 @@ class Transactional:
         return sent.offset
 
     def read(self, topic: str, partition: int, isolation: str) -> list[str]:
-        """What a new consumer reads of a partition, up to its end."""
+        """The values that a new consumer reads in a partition, up to its end."""
         reading = {"group.id": "reader", "enable.auto.commit": False, "isolation.level": isolation}
         consumer: Any = Consumer({**self.where, **reading, "enable.partition.eof": True})
         consumer.assign([TopicPartition(topic, partition, 0)])
@@ -139,7 +139,7 @@ class Transactional:
         return [answers[one].result(PATIENCE_S).offset for one in asked]
 
     def stable(self, topic: str, number: int) -> bool:
-        """Whether no transaction is open in any of these partitions, as far as readers know."""
+        """True if no transaction is open in any of these partitions, as far as readers know."""
         try:
             return self.ends(topic, number, COMMITTED) == self.ends(topic, number, ALL)
         except KafkaException:

@@ -89,9 +89,9 @@ class Settings:
     # True if the topic gets more partitions during the run
     adds_partitions: bool = False
 
-    # Whether producers and applications write within transactions, and by which version: the
-    # cluster's, and those that clients draw from; the time between two transactions, after which
-    # they are aborted, and after which unused ids expire; whether a partition has a single replica
+    # Producers and applications write within transactions. Versions: the cluster's, and those that
+    # clients draw from. Times: between two transactions, until they are aborted, and until unused
+    # ids expire. `lone`: a partition has a single replica
     transactions: bool = False
     transaction_version: int = 2
     transactional_clients: tuple[str, ...] = ("2",)
@@ -132,7 +132,7 @@ class Settings:
     def _made_transactional(self, fixed: Mapping[str, Any]) -> "Settings":
         """The same settings, such that nothing committed may be lost.
 
-        What a seed draws gives way to other kinds of runs that are asked for.
+        Draws of a seed give way to other kinds of runs that are asked for.
         """
         if "transactions" not in fixed and (self.lasting or self.deletes):
             return evolve(self, transactions=False)
@@ -262,7 +262,7 @@ STORE_FAULTS = ("expire", "depose", "reassign", "store")
 GROUP_FAULTS = ("member_leave",)
 # Faults that no seed draws by itself
 NAMED_FAULTS = ("disk",)
-# What the setting `transactions` adds to a script, beside the faults that the seed draws
+# Faults that the setting `transactions` adds to a script, beside those that the seed draws
 TRANSACTION_FAULTS = ("client_crash", "client_pause", "client_takeover", "markers")
 FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS + TRANSACTION_FAULTS
 LASTING = ("crash", "stop", "pause", "cut", "lag")

@@ -84,8 +84,10 @@ class MarkerDropped(Transactional):
             node.wait()
 
     def start_all(self, number: int) -> None:
-        """Who was fenced last is the last that led, and who was before it comes second: with both
-        of them, their partitions have leaders, and all others wait."""
+        """Start the brokers, the one that was fenced last first.
+
+        It led last. With it and the next one their partitions have leaders, and all others wait.
+        """
         controller = self.nodes[CONTROLLER].output
         until("all fenced", FENCED_S, lambda: set(fenced(controller.read_text())) >= set(OTHERS))
         order = [one for one in reversed(fenced(controller.read_text())) if one != PAUSED]
@@ -135,7 +137,7 @@ class MarkerDropped(Transactional):
         return True
 
     def read_all(self) -> str:
-        """What readers of committed records get."""
+        """The values that readers of committed records get."""
         got = [self.read(TOPIC, one, COMMITTED) for one in range(len(ASSIGNMENT))]
         self.say(f"committed records: {got}; last stable offsets {self.ends(TOPIC, 6, COMMITTED)}")
         self.say(f"high watermarks {self.ends(TOPIC, 6, ALL)}")

@@ -42,7 +42,7 @@ class OldTimestamps(Transactional):
     hop: Relay = field(kw_only=True)
     """The way to the broker that leads first."""
     new: bool = field(kw_only=True)
-    """Whether the records are written now: the control."""
+    """True if the records have the time of now: the control."""
 
     def play(self) -> str:
         self.create(TOPIC, [[LEADS, NEXT, 3]], **{"min.insync.replicas": "2"})
@@ -94,7 +94,7 @@ class OldTimestamps(Transactional):
         return found[0].leader if found else -1
 
     def is_in_sync(self, leader: int) -> bool:
-        """Whether this broker leads, with all others in the ISR, by what it knows itself."""
+        """True if this broker leads, with all others in the ISR, by what it knows itself."""
         found = self.partitions(TOPIC, leader)
         return bool(found) and found[0].leader == leader and len(found[0].isr) == 3
 

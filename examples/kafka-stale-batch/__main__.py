@@ -85,7 +85,7 @@ class Instance:
 
 @define
 class Scenario(Billing):
-    """What happens, step by step; each step waits until the one before has taken effect."""
+    """The scenario, step by step; each step waits until the one before has taken effect."""
 
     folder: Path
     classpath: str

@@ -207,7 +207,7 @@ def knows_what_is_not_in_its_log(c: Cluster) -> None:
     oracle(c).finish()
 
 
-# What does not come to its end
+# Transactions that do not come to their end
 
 
 @breaks(f"{T}._waiting: the producer of waits:", **WITH)

@@ -66,7 +66,7 @@ def lines(run: Path, process: str) -> list[dict[str, Any]]:
 
 
 def meta(run: Path) -> dict[str, Any]:
-    """What the recording says of its cluster and clients."""
+    """The description of its cluster and clients in a recording."""
     return orjson.loads((run / "meta.json").read_bytes())
 
 

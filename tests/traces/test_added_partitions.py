@@ -60,7 +60,7 @@ def test_one_key_in_a_wrong_place_accuses_no_other(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_is_made_anew_may_have_fewer_partitions(tmp_path: Path) -> None:
-    """What was known of the topic before says nothing: the key is right for two."""
+    """Earlier news of the topic says nothing: the key is right for two."""
     deleted: Call = ("a#0", "delete_topics", {"topics": ["t"]})
     calls = [knows("p0#0", 6), deleted, LEARNS, sends(FITS), LEARNS_MORE]
     lines, meta = made(*calls, partitioner="murmur2_random")

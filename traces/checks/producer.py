@@ -153,10 +153,10 @@ def _not_newer(p: Rows, inits: Ints) -> Ints:
 def fenced_by_nobody(p: Rows) -> list[Found]:
     """A producer is fenced by whoever begins after it, and by nobody who began before.
 
-    An older instance that asks for its next epoch may not end the transaction of a newer one. What
-    is found is told and permitted: an administrator can fence a producer, and a request of an older
-    instance that names no epoch may be taken late. A transaction that was open for longer than its
-    time-out is fenced by the coordinator.
+    An older instance that asks for its next epoch may not end the transaction of a newer one. Each
+    finding is permitted: an administrator can fence a producer, and a request of an older instance
+    that names no epoch may be taken late. The coordinator fences a transaction that was open for
+    longer than its time-out.
     """
     ends = p.where(Op.TXN_COMMIT)
     fenced = ends[p.has(Flag.FENCED)[ends] & (p.tid[ends] != NONE) & (p.ret[ends] != NONE)]
@@ -185,7 +185,7 @@ def _newest(p: Rows, end: int) -> int:
 
 
 def _is_over(p: Rows, begin: int, end: int) -> bool:
-    """Whether the transaction may have been open for longer than its time-out."""
+    """True if the transaction may have been open for longer than its time-out."""
     timeout = int(p.context.txn_timeout[p.process[end]])
     comparable = p.inv[begin] != NONE and p.clock[begin] == p.clock[end]
     return not comparable or (timeout != UNSET and p.ret[end] - p.inv[begin] >= timeout * MS)

@@ -57,10 +57,10 @@ def wrong_partitions(p: Partition) -> list[Found]:
 
     Two partitions for one key is the same breach: at most one of them is the one that the hash
     names. Partitions may be added, and a producer learns of it later: `partitions` in meta.json is
-    the number at the end. How many there were at least shows the highest that the producer had used
-    before, or what it told (`partition_counts`). Where each number that it may have known is right
-    nothing is wrong; where one is right, it is undecided. A partition that the application chose is
-    its own affair, and where nobody tells whether it did, nobody is to blame.
+    the number at the end. The producer knew of as many as the highest that it had used before, or
+    as it reported (`partition_counts`). Nothing is wrong if the partition is right by each number
+    that it may have known; if it is right by one of them, the check is undecided. A partition that
+    the application chose is its own affair. Nobody is blamed if nobody tells who chose it.
     """
     partitions = int(p.context.partitions[p.t])
     if partitions <= 0:

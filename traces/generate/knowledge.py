@@ -19,7 +19,7 @@ _TABLES = {GroupLives: ("idle", "deleted", "vague"), Sizes: ("known", "added")}
 
 @define
 class Knowledge:
-    """What a context has besides meta.json, collected table by table."""
+    """The parts of a context that meta.json does not have, collected table by table."""
 
     moves: list[Moves] = field(factory=list[Moves])
     sizes: list[Moves] = field(factory=list[Moves])
@@ -40,7 +40,7 @@ class Knowledge:
         return lives(self.moves, self.last, [])
 
     def partition_counts(self) -> Sizes:
-        """How many partitions producers knew of."""
+        """The numbers of partitions that producers knew of."""
         return sizes_known(self.sizes)
 
     def as_json(self) -> dict[str, Any]:

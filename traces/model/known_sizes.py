@@ -1,4 +1,4 @@
-"""How many partitions producers knew of, from what they sent and told, piece by piece."""
+"""The numbers of partitions that producers knew of, by their sends and reports, piece by piece."""
 
 from collections.abc import Iterable, Iterator
 

@@ -42,7 +42,7 @@ def asking(conf: Conf) -> Asking | None:
 
 
 def reaching(conf: Conf) -> Conf:
-    """How a client with this configuration reaches its cluster."""
+    """The settings by which a client with this configuration reaches its cluster."""
     shared = {name: value for name, value in conf.items() if name.startswith(_SHARED)}
     return shared | {"log_level": 0}  # that nobody answers is told by the application's own client
 

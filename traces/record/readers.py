@@ -11,7 +11,7 @@ from traces.record.scan import Library
 NAME = "highwater-record-scan"  # as a group never joined, never committed for: one must be named
 
 SHORT_MS = 10
-"""How long a broker waits at the end of its partitions: a reader has others to read then."""
+"""The wait of a broker at the end of its partitions: a reader has others to read then."""
 
 
 @define

@@ -31,7 +31,7 @@ def refused(state: ProducerState, what: Entry, guard: Guard | None = None) -> st
 def append(
     state: ProducerState, what: Entry, offset: int, now_ms: int = 0, guard: Guard | None = None
 ) -> int:
-    """What a leader does with a batch or a marker."""
+    """Take a batch or a marker, as a leader does."""
     state.check(what, guard)
     return state.take(what, offset, now_ms)
 

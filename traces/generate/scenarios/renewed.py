@@ -103,7 +103,7 @@ def forgotten(s: ScenarioSlot) -> bool:
 
 @in_rows("G7", scenario="Renewed", first=1)
 def deleted_comes_back(s: ScenarioSlot) -> bool:
-    """What was committed before its group was deleted is answered afterwards."""
+    """A group is answered an offset that it committed before it was deleted."""
     answer = f"{DELETED}-told-0"
     s.drop("reset", s.one("reset"))
     return s.put(answer, s.one(answer), offset=s.scenario.begin)

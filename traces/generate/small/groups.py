@@ -54,7 +54,7 @@ def _after(mine: list[Line]) -> Line:
 
 @in_calls("G7", may="G10 C6")
 def deleted_comes_back(fixture: Fixture, lines: Lines) -> None:
-    """What was committed before its group was deleted is answered afterwards."""
+    """A group is answered an offset that it committed before it was deleted."""
     last = next(line for line in lines[FIRST] if line["op"] == "commit")
     if not last["offsets"][name(1)]:
         raise NotHere
