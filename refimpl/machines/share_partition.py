@@ -1,0 +1,380 @@
+"""A partition of a share group at its leader (KIP-932): records in flight, and who holds them.
+
+Spec: SharePartition. An offset is unknown until a fetch has looked at it; an offset that holds no
+record is then archived. So the start is always the first offset that is not done with, and nothing
+else has to be remembered about gaps. An acknowledgement takes effect once it is written.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from attrs import define, evolve, field, frozen
+
+from refimpl.machines.share_errors import (
+    InvalidAcknowledgement,
+    InvalidRecordState,
+    SharePartitionNotLoaded,
+)
+
+
+class DeliveryState(IntEnum):
+    """The states of a record, by Kafka's numbers."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
+ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
+TERMINAL = frozenset((ACKNOWLEDGED, ARCHIVED))
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+"""Types of acknowledgements, by Kafka's numbers."""
+
+
+@frozen
+class Delivery:
+    """The state of one record; `target` is the state that a write under way gives it."""
+
+    state: DeliveryState
+    count: int = 0
+    member: str | None = None
+    #: The end of the acquisition lock
+    until_ms: int = 0
+    target: DeliveryState | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """True if a fetch may acquire the record."""
+        return self.state is AVAILABLE and self.target is None
+
+
+class StateBatch(NamedTuple):
+    """Offsets in one state, with one delivery count."""
+
+    first_offset: int
+    last_offset: int
+    state: DeliveryState
+    delivery_count: int
+
+
+class ShareWrite(NamedTuple):
+    """A write to the share coordinator: the start as it was, and the records that change."""
+
+    start: int
+    batches: Sequence[StateBatch]
+    #: Records done with at or above the start (KIP-1226)
+    complete: int = 0
+
+    @property
+    def offsets(self) -> Iterator[int]:
+        """The offsets that change."""
+        for batch in self.batches:
+            yield from range(batch.first_offset, batch.last_offset + 1)
+
+
+class Acquired(NamedTuple):
+    """Records that a member was given: consecutive offsets with one delivery count."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+
+class Acknowledgement(NamedTuple):
+    """Types for the offsets from first to last: one for all, or one for each."""
+
+    first_offset: int
+    last_offset: int
+    types: Sequence[int]
+
+
+class Reading(NamedTuple):
+    """The result of reading the log: offsets that hold records, up to `end`.
+
+    Compacted offsets, control records and records of aborted transactions are left out.
+    """
+
+    records: Sequence[int]
+    end: int
+
+
+@define
+class SharePartition:
+    """One share partition in one leader epoch."""
+
+    leader_epoch: int
+    max_locks: int = 2000
+    delivery_limit: int = 5
+    loaded: bool = False
+    #: The first offset that is not done with
+    start: int = 0
+    # : Records that are known, from the start on; below it only those that are being written
+    deliveries: dict[int, Delivery] = field(factory=dict[int, Delivery])
+    # : No offset from the start up to here is free
+    _free_from: int = 0
+    _deadlines: list[int] = field(factory=list[int])
+
+    # Beginning
+
+    def load(self, start: int, batches: Iterable[StateBatch]) -> None:
+        """Begin with the stored state. Locks of an earlier leader are not known."""
+        self.loaded, self.start, self._free_from = True, start, start
+        self._deadlines.clear()
+        self.deliveries = {
+            offset: known
+            for batch in batches
+            for known in (Delivery(batch.state, batch.delivery_count),)
+            for offset in range(max(batch.first_offset, start), batch.last_offset + 1)
+        }
+        self._move_start()
+
+    def new_epoch(self, leader_epoch: int) -> None:
+        """Forget everything for a new leader epoch, even if the leader stays.
+
+        Another broker may have led, and written, in between.
+        """
+        if leader_epoch != self.leader_epoch:
+            self.leader_epoch, self.loaded, self.start, self._free_from = leader_epoch, False, 0, 0
+            self.deliveries.clear()
+            self._deadlines.clear()
+
+    def _check_loaded(self) -> None:
+        if not self.loaded:
+            raise SharePartitionNotLoaded
+
+    # Fetching
+
+    def next_fetch_offset(self) -> int:
+        """The first offset that is unknown or available."""
+        offset = max(self.start, self._free_from)
+        while (known := self.deliveries.get(offset)) is not None and not known.is_free:
+            offset += 1
+        self._free_from = offset
+        return offset
+
+    def has_room(self) -> bool:
+        """True if the next offset is within the limit of locks."""
+        return self.loaded and self.next_fetch_offset() < self.start + self.max_locks
+
+    def log_starts(self, offset: int) -> None:
+        """Take the log start offset: no record below it is given any more."""
+        self._check_loaded()
+        if offset > self.start:
+            for below in [one for one in self.deliveries if one < offset]:
+                if self.deliveries[below].target is None:
+                    del self.deliveries[below]
+            self.start = offset
+            self._move_start()
+
+    def acquire(
+        self, member: str, reading: Reading, most: int, until_ms: int
+    ) -> Sequence[Acquired]:
+        """Give records to a member, in their order, as many as there is room for.
+
+        What holds no record is archived, and the start may move over it.
+        """
+        self._check_loaded()
+        records, taken = reading.records, list[int]()
+        offset = self.next_fetch_offset()
+        while offset < reading.end and len(taken) < most and offset < self.start + self.max_locks:
+            at = bisect_left(records, offset)
+            is_record = at < len(records) and records[at] == offset
+            if offset < self.start:
+                offset = self.start
+                continue
+            nothing_known = offset == self.start and max(self.deliveries, default=-1) < offset
+            if nothing_known and not is_record:
+                offset = records[at] if at < len(records) else reading.end
+                self.start = offset
+                continue
+            known = self.deliveries.get(offset)
+            if known is None or known.is_free:
+                self._look_at(offset, is_record, known, member, until_ms, taken)
+            offset += 1
+        if taken:
+            heappush(self._deadlines, until_ms)
+        return self._given(taken)
+
+    def _look_at(
+        self,
+        offset: int,
+        is_record: bool,
+        known: Delivery | None,
+        member: str,
+        until_ms: int,
+        taken: list[int],
+    ) -> None:
+        count = 0 if known is None else known.count
+        if is_record:
+            self.deliveries[offset] = Delivery(ACQUIRED, count + 1, member, until_ms)
+            taken.append(offset)
+        else:
+            self.deliveries[offset] = Delivery(ARCHIVED, count)
+            self._move_start()
+
+    def _given(self, offsets: Sequence[int]) -> Sequence[Acquired]:
+        given = list[Acquired]()
+        for offset in offsets:
+            count = self.deliveries[offset].count
+            if given and given[-1][1:] == (offset - 1, count):
+                given[-1] = given[-1]._replace(last_offset=offset)
+            else:
+                given.append(Acquired(offset, offset, count))
+        return given
+
+    # Acknowledging
+
+    def acknowledge(
+        self, member: str, batches: Sequence[Acknowledgement], renew_until_ms: int = 0
+    ) -> ShareWrite | None:
+        """Take a member's acknowledgements, all or none; return the write that makes them count.
+
+        An offset below the start is answered with success, and nothing happens to it.
+        """
+        self._check_loaded()
+        changes = dict[int, Delivery]()
+        for first, last, types in batches:
+            _check_types(first, last, types)
+            if last >= self.start + self.max_locks:
+                raise InvalidRecordState(last, "unknown", None, member)
+            for offset in range(max(first, self.start), last + 1):
+                kind = types[0 if len(types) == 1 else offset - first]
+                held = changes.get(offset) or self._held(offset, member)
+                if kind == RENEW:
+                    changes[offset] = evolve(held, until_ms=renew_until_ms)
+                else:
+                    changes[offset] = evolve(held, target=self._target(held, kind))
+        self.deliveries.update(changes)
+        if any(one.target is None for one in changes.values()):
+            heappush(self._deadlines, renew_until_ms)
+        return self._write({o: one for o, one in changes.items() if one.target is not None})
+
+    def _held(self, offset: int, member: str) -> Delivery:
+        known = self.deliveries.get(offset)
+        if known is None:
+            raise InvalidRecordState(offset, "unknown", None, member)
+        if known.target is not None:
+            raise InvalidRecordState(offset, "being written", known.member, member)
+        if known.state is not ACQUIRED or known.member != member:
+            raise InvalidRecordState(offset, known.state.name.lower(), known.member, member)
+        return known
+
+    def _target(self, held: Delivery, kind: int) -> DeliveryState:
+        if kind == RELEASE:
+            return self._released(held)
+        return ACKNOWLEDGED if kind == ACCEPT else ARCHIVED
+
+    def _released(self, held: Delivery) -> DeliveryState:
+        """The state of a record that is given back."""
+        return ARCHIVED if held.count >= self.delivery_limit else AVAILABLE
+
+    def close(self, member: str) -> ShareWrite | None:
+        """Release all records of a member whose session ends."""
+        self._check_loaded()
+        released = {
+            offset: evolve(held, target=self._released(held))
+            for offset, held in self.deliveries.items()
+            if held.member == member and held.state is ACQUIRED and held.target is None
+        }
+        self.deliveries.update(released)
+        return self._write(released)
+
+    def expire(self, now: int) -> ShareWrite | None:
+        """End the acquisition locks that are over; the write is not waited for."""
+        if not self.loaded or not self._deadlines or self._deadlines[0] > now:
+            return None
+        while self._deadlines and self._deadlines[0] <= now:
+            heappop(self._deadlines)
+        over = {
+            offset: Delivery(self._released(held), held.count)
+            for offset, held in self.deliveries.items()
+            if held.state is ACQUIRED and held.target is None and held.until_ms <= now
+        }
+        write = self._write(over)
+        self.deliveries.update(over)
+        self._freed(over)
+        self._move_start()
+        return write
+
+    def next_deadline(self) -> int | None:
+        """The time at which a lock may be over."""
+        return self._deadlines[0] if self._deadlines else None
+
+    def _write(self, changes: dict[int, Delivery]) -> ShareWrite | None:
+        batches = list[StateBatch]()
+        for offset in sorted(changes):
+            one = changes[offset]
+            state = one.state if one.target is None else one.target
+            if batches and batches[-1][1:] == (offset - 1, state, one.count):
+                batches[-1] = batches[-1]._replace(last_offset=offset)
+            else:
+                batches.append(StateBatch(offset, offset, state, one.count))
+        return ShareWrite(self.start, batches, self.complete) if batches else None
+
+    @property
+    def complete(self) -> int:
+        """The number of records at or above the start that are done with, or about to be."""
+        return sum(
+            (one.state if one.target is None else one.target) in TERMINAL
+            for one in self.deliveries.values()
+        )
+
+    # Written
+
+    def written(self, write: ShareWrite) -> None:
+        """Take the share coordinator's success: the records are in their new states."""
+        self._settle(write, succeeded=True)
+
+    def failed(self, write: ShareWrite) -> None:
+        """Take the write's failure: the records are held as before, as long as their locks last."""
+        self._settle(write, succeeded=False)
+
+    def _settle(self, write: ShareWrite, *, succeeded: bool) -> None:
+        self._check_loaded()
+        settled = dict[int, Delivery]()
+        for offset in write.offsets:
+            known = self.deliveries.get(offset)
+            if known is None or known.target is None:
+                continue
+            if offset < self.start:
+                del self.deliveries[offset]
+            elif succeeded:
+                settled[offset] = Delivery(known.target, known.count)
+            else:
+                settled[offset] = evolve(known, target=None)
+                heappush(self._deadlines, known.until_ms)
+        self.deliveries.update(settled)
+        self._freed(settled)
+        self._move_start()
+
+    def _freed(self, changed: Iterable[int]) -> None:
+        for offset in changed:
+            if self.deliveries[offset].is_free and offset < self._free_from:
+                self._free_from = offset
+
+    def _move_start(self) -> None:
+        """Move the start over everything that is done with."""
+        known = self.deliveries.get(self.start)
+        while known is not None and known.target is None and known.state in TERMINAL:
+            del self.deliveries[self.start]
+            self.start += 1
+            known = self.deliveries.get(self.start)
+
+
+def _check_types(first: int, last: int, types: Sequence[int]) -> None:
+    """Refuse a batch whose offsets are out of order, or whose types do not fit them."""
+    why = None
+    if first > last or first < 0:
+        why = "the first offset has to be the lower one"
+    elif len(types) not in (1, last - first + 1):
+        why = "there is one type for all offsets, or one for each"
+    elif any(kind not in range(RENEW + 1) for kind in types):
+        why = "a type is 0 to 4"
+    if why is not None:
+        raise InvalidAcknowledgement(first, last, len(types), why)
