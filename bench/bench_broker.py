@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 HIGHWATER = Path(sys.executable).with_name("highwater")
 AS_INSTALLED = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-"""What a broker is started with: its modules are compiled once, as for whoever installs it."""
+"""The environment of a broker: its modules are compiled once, as after an install."""
 
 
 class Broker:

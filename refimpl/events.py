@@ -26,7 +26,7 @@ def as_set(items: Iterable[int]) -> Json:
 
 @frozen
 class Header:
-    """What a trace stands on: which spec, about what, and within which bounds."""
+    """The header of a trace: its spec, its subject and its bounds."""
 
     run: str
     spec: str

@@ -36,7 +36,7 @@ def extra_of(module: str, package: str = "") -> str:
 
 
 def install(extra: str) -> str:
-    """How it is installed."""
+    """The command that installs it."""
     return f"pip install 'highwatermark[{extra}]'"
 
 

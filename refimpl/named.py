@@ -1,4 +1,4 @@
-"""How a named tuple is made where very many are: in half the time."""
+"""A faster constructor for named tuples that are made very often: it takes half the time."""
 
 from typing import Any, Protocol, TypeVar, cast
 

@@ -1,4 +1,4 @@
-"""What a verb writes: files and folders that are refused before the work, and JSON for programs."""
+"""The outputs of a verb: files and folders, refused before the work, and JSON for programs."""
 
 from collections.abc import Callable
 from pathlib import Path

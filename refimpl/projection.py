@@ -1,4 +1,4 @@
-"""What a machine's state says of the variables of its TLA+ module, each variable once.
+"""The variables of each TLA+ module, read from the state of its machine.
 
 One mapping for each machine, from the variable's name in the spec to a function of the machine.
 Where the variable is a function of replicas or members, this is its value for one of them. Values
@@ -33,7 +33,7 @@ Projection: TypeAlias = Mapping[str, Callable[[M], Any]]
 def by_replica(
     numbers: Mapping[int, int], replicas: tuple[int, ...], nothing: int = 0
 ) -> tuple[int, ...]:
-    """What is known of each replica, as a sequence; `nothing` for those of which nothing is."""
+    """The value known of each replica, as a sequence; `nothing` for a replica without one."""
     if not numbers:
         return (nothing,) * len(replicas)
     return tuple([numbers.get(r, nothing) for r in replicas])
@@ -101,7 +101,7 @@ CLASSIC_CONSUMER: Projection[ClassicConsumer] = {
 
 
 def classic_phase(group: ClassicGroup, id: str) -> str:
-    """Where a member id stands at the coordinator: one entry of ClassicGroup's `phase`."""
+    """The phase of a member id at the coordinator: one entry of ClassicGroup's `phase`."""
     if id in group.pending:
         return "pending"
     member = group.members.get(id)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 How = Literal["judge", "strict", "record", "off"]
 JUDGED: tuple[How, ...] = ("judge", "strict")
 CLOSE_S = 10.0
-"""How long a producer may take to hand over what it has, when a test does not wait for it."""
+"""The time limit for a producer's last records when a test does not wait for them, in seconds."""
 QUIET = "2"
 """librdkafka's log_level of the scan: it tells of brokers that a test has stopped."""
 EVENTS = 4

@@ -24,7 +24,7 @@ FENCED = "UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"
 STALE = "UNKNOWN_MEMBER_ID", "STALE_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"
 UNKNOWN = ConsumerMember("")
 PERHAPS_OTHERS = 0
-"""What a heartbeat owns beside partitions, if it does not say what it owns."""
+"""The ownership of a heartbeat that does not report its partitions."""
 
 
 @define(eq=False)

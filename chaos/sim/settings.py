@@ -269,7 +269,7 @@ LASTING = ("crash", "stop", "pause", "cut", "lag")
 """The faults on brokers that last; so many of them follow each other."""
 LASTING_FAULTS = 3
 ADD_PARTITION = "add_partition"
-"""What the setting `adds_partitions` puts into a script, beside the faults that the seed draws."""
+"""The faults that `adds_partitions` puts into a script, beside those that the seed draws."""
 
 
 SHARE = 0.2

@@ -38,7 +38,7 @@ class Machines:
     plain: dict[int, Callable[[], None]] = field(init=False)
     """The call of each label that has nothing to choose."""
     refused: Refusal | None = field(default=None, init=False)
-    """How a label was refused last."""
+    """The last refusal of a label."""
     reached: Counter[int] = field(factory=Counter[int], init=False)
     """Per label, how many edges `judge` found to be right."""
     _looks: list[tuple[Callable[[Any], Value], dict[Value, int]]] = field(init=False)

@@ -29,7 +29,7 @@ class Refusals:
     guards: FalseGuards
     names: Mapping[str, tuple[str, ...]]
     compared: int = field(default=0, init=False)
-    """How many refused attempts had a name to compare."""
+    """The number of refused attempts that had a name to compare."""
     _right: set[tuple[int, int, type[Refusal]]] = field(init=False)
     """Labels, sets of false guards, and the refusal that the spec names for them."""
 

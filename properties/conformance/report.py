@@ -44,9 +44,9 @@ class MethodFindings:
     steps: int = 0
     discrepancy: Discrepancy | None = None
     refusals: int = 0
-    """How many refusals were compared by name."""
+    """The number of refusals compared by name."""
     named: bool = False
-    """Whether they were to be."""
+    """True if they were to be compared."""
 
     @property
     def edges(self) -> int:

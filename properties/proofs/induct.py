@@ -36,13 +36,13 @@ class Question:
     promises: tuple[str, ...] = ()
     two_state: tuple[str, ...] = ()
     vacuity: bool = True
-    """Whether to ask which steps can be taken."""
+    """True to ask which steps can be taken."""
     apart: bool = False
-    """Whether to ask for each conjunct alone: with quantifiers z3 sees many at once late."""
+    """True to ask for each conjunct alone: with quantifiers z3 sees many at once late."""
     again: tuple[int, ...] = ()
     """Random seeds with which a question is asked again after z3 gave up on it."""
     within: bool = True
-    """Whether to ask that each step stays within the variables' ranges."""
+    """True to ask that each step stays within the variables' ranges."""
     alike: str | None = None
     """A set whose elements no rule tells apart: of the steps that a renaming of them makes the
     same one is asked."""

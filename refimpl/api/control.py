@@ -22,7 +22,7 @@ def timeout_ms(call: Call) -> int:
 
 
 def mutator(call: Call, strict_since: int) -> Mutator:
-    """Whose quota of partitions counts, and whether this version is refused above it (KIP-599)."""
+    """The client of the partition quota, and True if it refuses this version (KIP-599)."""
     return Mutator(call.client_id, call.version >= strict_since)
 
 

@@ -9,7 +9,7 @@ _MESSAGES = {
     None: "NONE",
     "COORDINATOR_NOT_AVAILABLE": "The coordinator is not available.",
 }
-"""What Kafka said of errors until there were many keys."""
+"""Kafka's error messages of the versions with one key."""
 
 
 def handle(call: Call) -> Handling:

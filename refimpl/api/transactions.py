@@ -1,4 +1,4 @@
-"""What the handlers of transactional APIs share."""
+"""Functions that the handlers of transactional APIs share."""
 
 from refimpl.api.call import Call
 

@@ -25,13 +25,13 @@ class Context:
     #: Counts the processes of this broker
     incarnation_id: int
     partitions: dict[TopicPartition, Partition] = field(factory=dict[TopicPartition, Partition])
-    # : Partitions whose log failed, and the reason; they stay so until the process starts again
+    #: Partitions whose log failed, and the reason; they stay so until the process starts again
     offline: dict[TopicPartition, str] = field(factory=dict[TopicPartition, str])
-    # : True if a log has failed since the last check
+    #: True if a log has failed since the last check
     storage_failed: bool = False
-    # : The broker epoch of this process; -1 until it is registered
+    #: The broker epoch of this process; -1 until it is registered
     broker_epoch: int = -1
-    # : The controller, as far as we know
+    #: The controller, as far as we know
     controller: int = CONTROLLER
     outputs: list[Any] = field(factory=list[Any])
     requests: int = field(init=False)

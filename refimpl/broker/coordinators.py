@@ -123,7 +123,7 @@ class Coordinators(Generic[S]):
     topic: str
     #: The name of these coordinators in observations
     owner: str
-    # : Makes the coordinator of a partition that this broker was elected for
+    #: Makes the coordinator of a partition that this broker was elected for
     new: Callable[[int, PartitionLog], Coordinator[S]]
     #: Called after an append: followers may fetch, and a leader alone in the ISR commits
     appended: Callable[[int, Partition], None]
@@ -133,13 +133,13 @@ class Coordinators(Generic[S]):
     #: What to do with the answer, by token
     _requests: dict[int, Callable[[Any], None]] = field(factory=dict[int, Callable[[Any], None]])
     _tokens: int = 0
-    # : The due time of each timer, and all timers in the order in which they were set
+    #: The due time of each timer, and all timers in the order in which they were set
     _due: dict[tuple[int, TimerKey], int] = field(factory=dict[tuple[int, TimerKey], int])
     _heap: list[tuple[int, int, int, TimerKey]] = field(
         factory=list[tuple[int, int, int, TimerKey]]
     )
     _count: int = 0
-    # : The time of the node's next timer
+    #: The time of the node's next timer
     _armed_at: int | None = None
 
     # The role of this broker

@@ -88,7 +88,7 @@ class Deadlines:
     heap: list[Deadline] = field(factory=list[Deadline])
     count: int = 0
     armed_at: int | None = None
-    # : The size at which the next purge takes place
+    #: The size at which the next purge takes place
     most: int = PURGE_INTERVAL
 
     def add(self, at_ms: int, expire: Callable[[Any], None], delayed: Any) -> bool:

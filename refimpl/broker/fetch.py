@@ -41,7 +41,7 @@ class Fetches:
     """The Fetch requests of one broker."""
 
     context: Context
-    # : Racks of brokers; a consumer is sent to a replica in its own rack if that is configured
+    #: Racks of brokers; a consumer is sent to a replica in its own rack if that is configured
     metadata: Metadata
     sessions: FetchSessions = field(init=False)
 

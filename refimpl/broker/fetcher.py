@@ -67,9 +67,9 @@ class Fetchers:
 
     context: Context
     fetchers: dict[int, Fetcher] = field(factory=dict[int, Fetcher])
-    # : True if a high watermark has moved back with a truncated log
+    #: True if a high watermark has moved back with a truncated log
     went_back: bool = False
-    # : Partitions whose high watermark has moved while consumers wait here
+    #: Partitions whose high watermark has moved while consumers wait here
     readable: list[Partition] = field(factory=list[Partition])
 
     def follow(self, now: int, partition: Partition) -> None:

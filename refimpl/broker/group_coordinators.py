@@ -31,13 +31,13 @@ UNVERIFIED: Mapping[str, str] = {
     "NETWORK_EXCEPTION": "COORDINATOR_LOAD_IN_PROGRESS",
     "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
 }
-"""What a client is told instead of errors that TxnOffsetCommit does not have."""
+"""The errors sent in place of those that TxnOffsetCommit does not have."""
 
 AT_LEADERS: Mapping[str | None, str] = dict.fromkeys(
     ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"),
     "NOT_LEADER_OR_FOLLOWER",
 )
-"""What WriteTxnMarkers calls the errors of a group's coordinator."""
+"""The errors of WriteTxnMarkers for those of a group's coordinator."""
 
 TOPIC_OF = {m.GROUP: OFFSETS_TOPIC, m.TRANSACTION: TRANSACTIONS_TOPIC}
 """The topic of each type of coordinators."""
@@ -88,7 +88,7 @@ class GroupCoordinators:
     metadata: ClusterMetadata
     auto_topics: AutoTopics
     config: GroupConfig
-    # : Makes a part of a member's id that no other member has
+    #: Makes a part of a member's id that no other member has
     new_id: NewId
     #: Called after an append
     appended: Callable[[int, Partition], None]

@@ -20,7 +20,7 @@ class Metadata(ClusterMetadata):
 
     context: Context = field(kw_only=True)
     controller_epoch: int = -1
-    # : The newest version that this broker has heard of
+    #: The newest version that this broker has heard of
     heard_version: int = -1
 
     @property

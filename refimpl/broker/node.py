@@ -83,11 +83,11 @@ class Node:
     incarnation_id: int
     address: BrokerAddress = field(factory=BrokerAddress)
     auto_topics_config: AutoTopicsConfig = field(factory=AutoTopicsConfig)
-    # : server.properties; without it topics are configured by `min_isr`, and logs by themselves
+    #: server.properties; without it topics are configured by `min_isr`, and logs by themselves
     configs: Configs | None = None
     group_config: GroupConfig = field(factory=GroupConfig)
     transaction_config: TransactionConfig = field(factory=TransactionConfig)
-    # : Makes a part of a member's id; without it ids count on from this process's number
+    #: Makes a part of a member's id; without it ids count on from this process's number
     new_id: Callable[[], str] | None = None
     context: Context = field(init=False)
     lifecycle: Lifecycle = field(init=False)

@@ -29,29 +29,29 @@ class Partition:
     name: TopicPartition
     replica: Replica
     log: BrokerLog
-    # : The id of its topic; empty until the metadata arrives
+    #: The id of its topic; empty until the metadata arrives
     topic_id: bytes = b""
 
     # As leader: the time of each follower's last fetch at our log end, and its last fetch: (time,
     # end)
     caught_up: dict[int, int] = field(factory=dict[int, int])
     last_fetch: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]])
-    # : As leader: the log start offset that each follower reports
+    #: As leader: the log start offset that each follower reports
     log_starts: dict[int, int] = field(factory=dict[int, int])
-    # : The time when the pending change of the ISR was last sent to the controller
+    #: The time when the pending change of the ISR was last sent to the controller
     altered_at: int = 0
     #: acks=all batches that wait for the high watermark, in the order of their offsets
     waiting_batches: deque[WaitingBatch] = field(factory=deque[WaitingBatch])
     #: Fetches that wait for records
     waiting_fetches: list[DelayedFetch] = field(factory=lambda: list["DelayedFetch"]())
-    # : The number of waiting fetches at which those that are answered are removed
+    #: The number of waiting fetches at which those that are answered are removed
     most_fetches: int = FEW_FETCHES
-    # : DeleteRecords requests that wait for followers, each with its offset
+    #: DeleteRecords requests that wait for followers, each with its offset
     waiting_deletes: list[tuple[int, DelayedDelete]] = field(
         factory=list[tuple[int, DelayedDelete]]
     )
 
-    # : Called when the high watermark moves: the coordinator of this partition
+    #: Called when the high watermark moves: the coordinator of this partition
     on_commit: Callable[[int, Partition], None] | None = None
 
     @property

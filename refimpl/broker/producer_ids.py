@@ -27,7 +27,7 @@ class ProducerIds:
     next: int = 0
     end: int = 0
     asked: int = 0
-    # : Each is called with the time once an id is at hand, which it may take
+    #: Each is called with the time once an id is at hand, which it may take
     waiting: deque[Callable[[int], None]] = field(factory=deque[Callable[[int], None]])
 
     @property

@@ -57,7 +57,7 @@ class ReplicaManager:
     deletes: Deletes
     groups: GroupCoordinators
     transactions: TransactionCoordinators
-    # : The file's settings, if topics and their logs are configured by Kafka's names
+    #: The file's settings, if topics and their logs are configured by Kafka's names
     configs: Configs | None = None
 
     def update(self, now: int, changes: Sequence[Change], *, is_full: bool) -> None:

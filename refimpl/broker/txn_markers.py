@@ -56,7 +56,7 @@ class Markers:
     request_timeout_ms: int
     #: Decided transactions, by partition of the log and transactional id
     owing: dict[tuple[int, str], None] = field(factory=dict[tuple[int, str], None])
-    # : True if a decision was committed since the last call of `send`
+    #: True if a decision was committed since the last call of `send`
     is_new: bool = False
     _sent: dict[int, Sent] = field(factory=dict[int, Sent])
 

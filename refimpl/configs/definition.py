@@ -1,4 +1,4 @@
-"""What is known of each configuration: its type, default, valid values, and when it may change.
+"""The definition of each configuration: type, default, valid values, and when it may change.
 
 The tables beside this module are Kafka 4.3's; `make test-kafka` holds them against its `ConfigDef`.
 """
@@ -44,12 +44,12 @@ class Definition:
 
     @property
     def supported(self) -> bool:
-        """Whether this broker does what the configuration says."""
+        """True if this broker does what the configuration says."""
         return bool(self.summary)
 
     @property
     def read_only(self) -> bool:
-        """Whether only a restart changes it."""
+        """True if only a restart changes it."""
         return self.update in (READ_ONLY, INTERNAL)
 
     def value(self, text: str) -> Value:

@@ -1,4 +1,4 @@
-"""Whether a change of configurations is one that Kafka would take."""
+"""The validation of configuration changes, by Kafka's rules."""
 
 from collections.abc import Iterable, Mapping
 
@@ -109,7 +109,7 @@ def validate_quota(name: str, value: float, *, of_address: bool) -> None:
 
 
 def is_list(table: Mapping[str, Definition], name: str) -> bool:
-    """Whether IncrementalAlterConfigs may append to a setting of this table, and subtract."""
+    """True if IncrementalAlterConfigs may append to a setting of this table, and subtract."""
     definition = table.get(name)
     return definition is not None and definition.type is Type.LIST
 

@@ -69,7 +69,7 @@ class Administration:
     metric_names: dict[str, str] = field(factory=dict[str, str])
     mutation_quotas: MutationQuotas = field(init=False)
     _handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
-    # : The requests that a client's quota limits
+    #: The requests that a client's quota limits
     _mutations: Mapping[type, Callable[[Any, MutationQuota], Any]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:

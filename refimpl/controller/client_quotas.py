@@ -32,7 +32,7 @@ class Rate:
 
     count: int
     window_ms: int
-    # : The start of each window, and the amount counted in it
+    #: The start of each window, and the amount counted in it
     windows: deque[tuple[int, float]] = field(factory=deque[tuple[int, float]])
 
     def record(self, now: int, amount: float) -> None:

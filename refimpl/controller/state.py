@@ -37,7 +37,7 @@ class ControllerConfig:
     eligible_leader_replicas: bool = True
     last_known_leader: bool = False
     topics: Defaults = field(factory=Defaults)
-    # : server.properties, whose values are the defaults of topics
+    #: server.properties, whose values are the defaults of topics
     configs: Configs = field(factory=Configs)
 
 

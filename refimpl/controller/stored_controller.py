@@ -62,9 +62,9 @@ class StoredController:
     writes: StoreWrites | None = None
     loaded: Loaded | None = None
     controller_id: int = -1
-    # : The controller epoch and the metadata version that we last sent to brokers
+    #: The controller epoch and the metadata version that we last sent to brokers
     told: tuple[int, int] = (-1, -1)
-    # : True if the watch on registrations has fired since they were read, or may be lost
+    #: True if the watch on registrations has fired since they were read, or may be lost
     brokers_changed: bool = False
     events: deque[Any] = field(factory=deque[Any])
     pending: deque[store.Multi] = field(factory=deque[store.Multi])

@@ -85,14 +85,14 @@ class Coordinator(Generic[S]):
     shard: S
     #: Bytes that one step of loading reads
     load_buffer_size: int
-    # : The time for which an answer waits for its records to be committed
+    #: The time for which an answer waits for its records to be committed
     commit_timeout_ms: int
-    # : True if it becomes active only once everything that it has loaded is committed
+    #: True if it becomes active only once everything that it has loaded is committed
     waits_for_commit: bool = False
     state: State = State.LOADING
     #: The offset up to which the log has been read
     position: int = field(init=False)
-    # : The end of the records that were written, or that were there to be loaded
+    #: The end of the records that were written, or that were there to be loaded
     written: int = field(init=False)
     #: The reason why its log could not be read
     failure: str | None = None

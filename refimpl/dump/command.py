@@ -30,7 +30,7 @@ EVERYTHING = 2**31 - 1
 
 @frozen
 class Wishes:
-    """What the options ask for."""
+    """The options of the verb."""
 
     decoder: Decoder | None
     deep: bool

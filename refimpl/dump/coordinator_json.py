@@ -41,7 +41,7 @@ def share_record(record: Record) -> tuple[str | None, str | None]:
 
 
 def _shown(kinds: Mapping[int, RecordType], record: Record) -> tuple[str | None, str | None]:
-    """What cannot be read is named in place of the key, and the next record has its turn."""
+    """The JSON of a record. An unreadable one is named in place of its key, and reading goes on."""
     if record.key is None:
         raise CorruptBatch(
             f"Failed to decode message at offset {record.offset} using the specified decoder "

@@ -1,4 +1,4 @@
-"""What DumpLogSegments complains of at the end, on standard error."""
+"""The errors that DumpLogSegments prints at the end, on standard error."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def _pairs() -> Pairs:
 
 @define
 class Findings:
-    """What does not fit together, by file."""
+    """The mismatches that were found, by file."""
 
     wrong_offsets: Pairs = field(factory=_pairs)
     wrong_timestamps: Pairs = field(factory=_pairs)
@@ -27,7 +27,7 @@ class Findings:
 
     @property
     def are_bad(self) -> bool:
-        """Whether something is broken. A gap is not: compaction leaves gaps, and so does a log that
+        """True if something is broken. A gap is not: compaction leaves gaps, and so does a log that
         begins above zero."""
         lists = (self.wrong_offsets, self.wrong_timestamps, self.late_timestamps, self.lost_offsets)
         return self.damaged or any(lists)

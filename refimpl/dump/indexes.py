@@ -123,7 +123,7 @@ def transaction_index_lines(path: Path) -> Iterator[str]:
 
 
 def snapshot_lines(path: Path) -> Iterator[str]:
-    """What a snapshot remembers of each producer."""
+    """A producer's entry in a snapshot."""
     data = path.read_bytes()
     if len(data) < _SNAPSHOT.size:
         raise CorruptFile(str(path), 0, f"{len(data)} bytes, less than a snapshot's header")

@@ -1,4 +1,4 @@
-"""What a quorum of controllers writes into its own log for itself: KIP-595, KIP-630, KIP-853."""
+"""The control records of a quorum of controllers: KIP-595, KIP-630, KIP-853."""
 
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ class QuorumVoter:
 
 @frozen
 class LeaderChangeMessage:
-    """Who leads from here on, and who elected it."""
+    """The leader from here on, and its voters."""
 
     version: Int16
     leader_id: Int32
@@ -51,7 +51,7 @@ class KRaftVersionRecord:
 
 @frozen
 class Endpoint:
-    """Where a voter listens."""
+    """A listener of a voter."""
 
     name: Text
     host: Text

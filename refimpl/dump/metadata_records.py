@@ -1,4 +1,4 @@
-"""What the controllers know: the records of `__cluster_metadata`.
+"""The records of `__cluster_metadata`, the log of the controllers.
 
 KIP-500 and KIP-631. A value begins with the version of the frame, the type and the version of the
 record; there are no keys. All versions are flexible.
@@ -35,7 +35,7 @@ from refimpl.records.schema import (
 
 @frozen
 class BrokerEndpoint:
-    """Where a broker listens, and how it is secured there."""
+    """A listener of a broker: its address and security protocol."""
 
     name: Text
     host: Text
@@ -116,7 +116,7 @@ class ConfigRecord:
 
 @frozen(kw_only=True)
 class PartitionChangeRecord:
-    """What changed of a partition; what is not there stays as it was."""
+    """A change of a partition; fields that are absent keep their values."""
 
     partition_id: Int32
     topic_id: Id
@@ -169,7 +169,7 @@ class DelegationTokenRecord:
 
 @frozen
 class UserScramCredentialRecord:
-    """What a user proves a password with (KIP-900)."""
+    """A user's SCRAM credential (KIP-900)."""
 
     name: Text
     mechanism: Int8
@@ -216,7 +216,7 @@ class ProducerIdsRecord:
 
 @frozen(kw_only=True)
 class BrokerRegistrationChangeRecord:
-    """What changed of a broker: fencing, controlled shutdown, log directories."""
+    """A change of a broker: fencing, controlled shutdown, log directories."""
 
     broker_id: Int32
     broker_epoch: Int64
@@ -254,7 +254,7 @@ class NoOpRecord:
 
 @frozen
 class ZkMigrationStateRecord:
-    """How far the move away from ZooKeeper has come (KIP-866)."""
+    """The state of the migration from ZooKeeper (KIP-866)."""
 
     zk_migration_state: Int8
 
@@ -269,19 +269,19 @@ class RemoveUserScramCredentialRecord:
 
 @frozen(kw_only=True)
 class BeginTransactionRecord:
-    """What follows is valid as a whole or not at all (KIP-868)."""
+    """The begin of a transaction, which is valid as a whole or not at all (KIP-868)."""
 
     name: Annotated[str | None, STRING, tagged(0)] = None
 
 
 @frozen
 class EndTransactionRecord:
-    """What came since the beginning is valid."""
+    """The end of a transaction whose records are valid."""
 
 
 @frozen(kw_only=True)
 class AbortTransactionRecord:
-    """What came since the beginning is not valid."""
+    """The end of a transaction whose records are not valid."""
 
     reason: Annotated[str | None, STRING, tagged(0)] = None
 
@@ -295,7 +295,7 @@ class RemoveDelegationTokenRecord:
 
 @frozen
 class ControllerEndpoint:
-    """Where a controller listens, and how it is secured there."""
+    """A listener of a controller: its address and security protocol."""
 
     name: Text
     host: Text

@@ -57,7 +57,7 @@ class ClassicMembers:
     migration: Migration
     handlers: Mapping[type, Handler] = field(init=False)
     timers: Mapping[str, Any] = field(init=False)
-    # : The deadline of each member that was asked to join again
+    #: The deadline of each member that was asked to join again
     _join_by: dict[TimerKey, int] = field(factory=dict[TimerKey, int], init=False)
 
     def __attrs_post_init__(self) -> None:

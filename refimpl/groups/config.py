@@ -49,7 +49,7 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = _broker("offsets.retention.check.interval.ms")
     offsets_retention_minutes: int = _broker("offsets.retention.minutes")
 
-    # : The configurations of single groups, by Kafka's names
+    #: The configurations of single groups, by Kafka's names
     of_group: Callable[[str], Mapping[str, str]] = field(default=_nothing)
 
     def own(self, group_id: str, name: str) -> int:

@@ -52,7 +52,7 @@ from refimpl.records.consumer_groups import RegularExpression
 from refimpl.records.coordinators import CoordinatorRecord
 from refimpl.records.schema import NO_ID, Uuid
 
-# : The configurations that each group may have
+#: The configurations that each group may have
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
     *("consumer_session_timeout_ms", "consumer_heartbeat_interval_ms"),
     "consumer_assignment_interval_ms",
@@ -77,9 +77,9 @@ class ConsumerGroups:
     record_types: frozenset[int] = RECORD_TYPES
     handlers: Mapping[type, Handler] = field(init=False)
     timers: Mapping[str, Any] = field(init=False)
-    # : Per group, the version of the topics that it was last compared with, and its epoch then
+    #: Per group, the version of the topics that it was last compared with, and its epoch then
     _compared: dict[str, tuple[int, int]] = field(factory=dict[str, tuple[int, int]], init=False)
-    # : Per group, all topics that existed when its regular expressions were matched
+    #: Per group, all topics that existed when its regular expressions were matched
     _matched: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]], init=False)
 
     def __attrs_post_init__(self) -> None:

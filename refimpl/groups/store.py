@@ -53,7 +53,7 @@ class GroupStore:
     pending: Versioned[tuple[int, Place], PendingOffset] = field(
         factory=Versioned[tuple[int, Place], PendingOffset]
     )
-    # : The partitions for which each group has or had an offset, pending or not
+    #: The partitions for which each group has or had an offset, pending or not
     partitions: dict[str, dict[TopicPartition, None]] = field(
         factory=dict[str, dict[TopicPartition, None]]
     )

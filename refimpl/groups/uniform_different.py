@@ -40,9 +40,9 @@ class Plan:
 
     #: Per topic, the owner of each partition
     owners: dict[Uuid, list[int]]
-    # : Per topic, its subscribers, ascending
+    #: Per topic, its subscribers, ascending
     subscribers: dict[Uuid, list[int]]
-    # : Per member, the number of its partitions
+    #: Per member, the number of its partitions
     loads: list[int]
 
     @classmethod

@@ -25,9 +25,9 @@ class ClassicConsumer:
     cooperative: bool = False
     generation: int = NO_GENERATION
     owned: frozenset[Partition] = frozenset()
-    # : Partitions that it gave up at a new generation, and that the leader still counts as its own
+    #: Partitions that it gave up at a new generation, and that the leader still counts as its own
     missed: frozenset[Partition] = frozenset()
-    # : As leader: the number of partitions that it knew when it assigned them; 0 if it has not
+    #: As leader: the number of partitions that it knew when it assigned them; 0 if it has not
     # assigned
     counted: int = 0
 

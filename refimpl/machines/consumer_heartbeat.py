@@ -72,7 +72,7 @@ class Rules:
     now: int
     assignment_interval_ms: int = 0
     max_size: int = 2**31 - 1
-    # : True if the topics may have changed since the group's last operation
+    #: True if the topics may have changed since the group's last operation
     refresh: bool = True
 
 

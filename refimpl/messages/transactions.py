@@ -9,7 +9,7 @@ from typing import NamedTuple
 from refimpl.messages.broker import TopicPartition
 
 DEFAULT_ERROR, GENERIC_ERROR, ADD_PARTITION = 0, 1, 2
-"""What the version of a client's Produce or TxnOffsetCommit can: nothing of KIP-890; it knows
+"""The support of KIP-890 in the version of a client's Produce or TxnOffsetCommit: none; it knows
 TRANSACTION_ABORTABLE; it leaves it to the leader to add partitions (transaction.version 2).
 """
 

@@ -130,7 +130,7 @@ class TransactionLogValue:
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64
     client_transaction_version: Annotated[int, INT16, tagged(2, 1)] = 0
-    # : The producer's epoch before, if it gave that up itself; Kafka 4.3 keeps it in memory alone
+    #: The producer's epoch before, if it gave that up itself; Kafka 4.3 keeps it in memory alone
     last_producer_epoch: Annotated[int, INT16, own(1000, 1)] = -1
 
 

@@ -20,4 +20,4 @@ class TransactionEnd(NamedTuple):
 
 
 Entry: TypeAlias = CoordinatorRecord | InTransaction | TransactionEnd
-"""What a coordinator reads in its log."""
+"""An entry of a coordinator's log."""

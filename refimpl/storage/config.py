@@ -64,7 +64,7 @@ class LogConfig:
     file_delete_delay_ms: int = _topic("file.delete.delay.ms")
     flush_messages: int = _topic("flush.messages")
     flush_ms: int = _topic("flush.ms")
-    # : A setting of the broker only
+    #: A setting of the broker only
     producer_id_expiration_ms: int = BROKER["producer.id.expiration.ms"].default
 
     @classmethod

@@ -16,19 +16,19 @@ def _broker(name: str) -> Any:
 class TransactionConfig:
     """Times are in milliseconds."""
 
-    # : The longest time that a producer may give its transactions
+    #: The longest time that a producer may give its transactions
     transaction_max_timeout_ms: int = _broker("transaction.max.timeout.ms")
-    # : The time for which an id without transaction is kept
+    #: The time for which an id without transaction is kept
     transactional_id_expiration_ms: int = _broker("transactional.id.expiration.ms")
-    # : The interval of looking for transactions that take too long
+    #: The interval of looking for transactions that take too long
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _broker(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms"
     )
-    # : The interval of looking for ids that have expired
+    #: The interval of looking for ids that have expired
     transaction_remove_expired_transaction_cleanup_interval_ms: int = _broker(
         "transaction.remove.expired.transaction.cleanup.interval.ms"
     )
-    # : Bytes that one step of loading reads
+    #: Bytes that one step of loading reads
     transaction_state_log_load_buffer_size: int = _broker("transaction.state.log.load.buffer.size")
     #: The partitions that `__consumer_offsets` will have, as long as it is not there
     offsets_topic_num_partitions: int = _broker("offsets.topic.num.partitions")

@@ -46,7 +46,7 @@ class TransactionShard:
     #: The leader epoch of its partition, which partitions compare
     coordinator_epoch: int
     new_id: NewId
-    # : The partition of a group's offsets
+    #: The partition of a group's offsets
     offsets_of: Callable[[str], TopicPartition]
     on_decided: Decided
     #: The finalized level of transaction.version, which may change at any time
@@ -55,7 +55,7 @@ class TransactionShard:
     store: TransactionStore = field(factory=TransactionStore)
     operators: Operators = field(init=False)
     handlers: Mapping[type, Handler] = field(init=False)
-    # : True once all that was loaded is committed
+    #: True once all that was loaded is committed
     active: bool = False
 
     def __attrs_post_init__(self) -> None:

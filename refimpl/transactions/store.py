@@ -24,7 +24,7 @@ class TransactionStore:
     owed: dict[str, set[TopicPartition]] = field(factory=dict[str, set[TopicPartition]])
     #: The last epoch of each producer id; models have fewer
     last_epoch: int = LAST_EPOCH
-    # : The ids whose decision is written, and the offset of its record, -1 if that is committed
+    #: The ids whose decision is written, and the offset of its record, -1 if that is committed
     _prepared: dict[str, int] = field(factory=dict[str, int])
 
     # Change

@@ -1,4 +1,4 @@
-"""What is wrong with bytes that a peer sent, and Kafka's numbers for the names of errors."""
+"""The errors of malformed bytes, and Kafka's numbers for the names of errors."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -18,7 +18,7 @@ SMALL = 1 << 10
 
 @define(eq=False)
 class FrameReader:
-    """What came by one connection and is no whole frame yet.
+    """The bytes of one connection that are no whole frame yet.
 
     A size is believed only as far as bytes arrive: memory doubles as it fills, so a frame that says
     100 MB and brings 10 bytes costs 64 KiB.
@@ -34,11 +34,11 @@ class FrameReader:
 
     @property
     def held(self) -> int:
-        """How much memory the frame that has begun takes."""
+        """The memory of the frame that has begun, in bytes."""
         return len(self._rest) + (0 if self._large is None else len(self._large))
 
     def space(self) -> memoryview | None:
-        """Where the rest of a large frame goes; None while any buffer will do, for `feed`."""
+        """The buffer for the rest of a large frame; None while any buffer will do, for `feed`."""
         large = self._large
         if large is None:
             return None

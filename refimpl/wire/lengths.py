@@ -1,4 +1,4 @@
-"""Whether the lengths in a message can be true, before anything is made of it.
+"""A check of the lengths in a message, made before the message is parsed.
 
 kio's reader, which is native, reserves memory for as many elements as an array says it has; one
 request of 30 bytes ends the whole process by that. So each message is walked over first: no array
@@ -28,7 +28,7 @@ _SIZES: Mapping[str | None, int] = {
 
 @frozen
 class Shape:
-    """How to step over a value: so many bytes if it always has the same size, else by `skip`.
+    """A step over a value: a number of bytes if its size is fixed, a call of `skip` otherwise.
 
     `least` is how many bytes it has at least.
     """
@@ -45,7 +45,7 @@ def check_lengths(schema: type[Any], data: Buffer, position: int) -> None:
 
 @cache
 def shape_of(schema: type[Any]) -> Shape:
-    """How to step over a message of this class."""
+    """The step over a message of this class."""
     flexible: bool = schema.__flexible__
     plain = [_of_field(one, flexible) for one in fields(schema) if "tag" not in one.metadata]
     tagged = {

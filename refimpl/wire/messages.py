@@ -31,7 +31,7 @@ load_response_schema: Callable[[int, int], type[Any]] = cache(index.load_respons
 
 @cache
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether requests of this version have tagged fields (KIP-482)."""
+    """True if requests of this version have tagged fields (KIP-482)."""
     return bool(load_request_schema(api_key, version).__flexible__)
 
 
@@ -92,7 +92,7 @@ Convert = Callable[[Any], Any]
 
 @cache
 def _maker(schema: type[Any]) -> Callable[[Values], Any]:
-    """What makes a message of mappings: known fields converted, missing ones at their defaults."""
+    """A maker of messages from mappings: known fields converted, missing ones at defaults."""
     plan = [(one.name, *_converted(one)) for one in fields(schema)]
 
     def make(values: Values) -> Any:

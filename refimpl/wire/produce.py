@@ -40,7 +40,7 @@ _ALL_WELL, _ALL_WELL_FLEXIBLE = b"\0\0\0\0\xff\xff", b"\x01\0" + NO_TAGS
 
 
 class ProduceData(NamedTuple):
-    """What is to be appended to one partition; the topic is a name, or an id of 16 bytes."""
+    """The batch for one partition; the topic is a name, or an id of 16 bytes."""
 
     topic: str | bytes
     partition: int
@@ -123,7 +123,7 @@ def _named(topic: str | None) -> str:
 
 
 class ProducedData(NamedTuple):
-    """What became of one batch.
+    """The outcome of one batch.
 
     `records` are those that it was refused for, (index in the batch, why) each (KIP-467); `leader`
     is (id, epoch), for who has asked somebody else.

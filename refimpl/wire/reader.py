@@ -68,7 +68,7 @@ def _string(data: Buffer, position: int, count: int) -> tuple[str | None, int]:
 
 
 def after_tagged_fields(data: Buffer, position: int) -> int:
-    """Where the tagged fields end that begin here, of which none is known (KIP-482)."""
+    """The end of the tagged fields that begin here, none of which is known (KIP-482)."""
     if position < len(data) and not data[position]:
         return position + 1
     count, position = unsigned_varint(data, position)

@@ -10,7 +10,7 @@ NO_TAGS = b"\0"
 
 
 class Endpoint(NamedTuple):
-    """Where a leader is that the answer speaks of."""
+    """The address of a leader that the answer names."""
 
     node_id: int
     host: str

@@ -21,7 +21,7 @@ DECODED = "--transaction-log-decoder"
 
 
 def played(bootstrap: str) -> list[str]:
-    """What the Java client tells of its transactions."""
+    """The Java client's report of its transactions."""
     command = java("Transactions", bootstrap)
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

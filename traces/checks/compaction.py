@@ -212,7 +212,7 @@ def scanned_until(p: Partition) -> int:
     uses="compacted.key",
 )
 def last_removed(p: Partition) -> list[Found]:
-    """Whoever reads a compacted topic from its start learns the last value of every key.
+    """A reader of a compacted topic learns the last value of every key, from its start.
 
     A tombstone may go when delete.retention.ms have passed since the cleaner first met it, which
     is not before it was sent. A send that nobody answered and nobody read may have been a later

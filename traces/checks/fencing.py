@@ -1,4 +1,4 @@
-"""Whoever is no longer a member of its group, or an owner in it, cannot commit for it."""
+"""A process that is no longer a member of its group, or an owner in it, cannot commit for it."""
 
 import numpy as np
 
@@ -106,7 +106,7 @@ def _superseded(p: Rows, joined: Ints, commits: Ints, own: Ints) -> Ints:
     uses="outcome instance",
 )
 def two_of_one_instance(p: Rows) -> list[Found]:
-    """Whoever joins under the name of a member takes its place, and the other one is fenced."""
+    """A process that joins under the name of a member takes its place, and fences the other one."""
     rows = p.where(Op.ASSIGNED, Op.COMMIT)
     rows = rows[p.ok[rows] & (p.instance[rows] != NONE) & ~p.has(Flag.AUTO)[rows]]
     rows = rows[_shared(p, rows)]

@@ -1,4 +1,4 @@
-"""What meta.json tells of each producer, consumer and group, by the numbers of its rows."""
+"""The settings in meta.json of each producer, consumer and group, by the numbers of its rows."""
 
 from collections.abc import Collection, Mapping
 

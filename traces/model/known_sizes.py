@@ -14,7 +14,7 @@ _KEYED = ("of_process", "of_topic", "of_seq", "hash", "partition", "of_clock", "
 
 
 def sizes(columns: IntColumns) -> dict[str, list[int]]:
-    """Where a process in this piece first shows that it knows of so many partitions, or tells it.
+    """The row in which a process of this piece first shows that it knows of so many partitions.
 
     What a send says of its own partition counts for those that follow. The first sends with a key
     are kept beside, for they say more together with those of the other pieces.
@@ -93,7 +93,7 @@ def _news(table: Ints) -> Bools:
 
 
 def sizes_known(pieces: Iterable[dict[str, list[int]]]) -> Sizes:
-    """What all pieces together show.
+    """The sizes that all pieces show together.
 
     Who adds partitions is told how many there were, or asks for it before.
     """

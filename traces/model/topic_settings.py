@@ -1,4 +1,4 @@
-"""What meta.json tells of each topic, by the numbers of its rows."""
+"""The settings in meta.json of each topic, by the numbers of its rows."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who ended a transaction: `__transaction_state` holds every decision of its coordinator.
+"""The decisions of transactions, read from their coordinator's log `__transaction_state`.
 
 `kafka-transactions abort` writes the marker of an abort into one partition, past the coordinator,
 which may then take the producer's commit. So records of a transaction that was committed are passed
@@ -34,7 +34,7 @@ Txn = tuple[str, int]  # process, and number of its transaction
 
 @define
 class Ended:
-    """What producers were answered and readers were given of the run's transactions."""
+    """The answers to producers, and the records given to readers, of the run's transactions."""
 
     #: Of each transaction the ids of its acknowledged records, and its transactional id.
     sent: dict[Txn, list[Any]] = field(factory=dict[Txn, list[Any]])

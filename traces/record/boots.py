@@ -26,7 +26,7 @@ def clock_domain() -> str:
 
 
 def same_boot(one: str, other: str) -> bool:
-    """Whether two clocks are that of one boot, as far as their names tell."""
+    """True if two clocks are that of one boot, by their names."""
     first, second = _TIMED.fullmatch(one), _TIMED.fullmatch(other)
     if first is None or second is None or first[1] != second[1]:
         return one == other

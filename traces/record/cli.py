@@ -105,7 +105,7 @@ def record_scan(
 
 
 def _tell_of(console: Console, done: Settled) -> None:
-    """How a process ended whose journal was there."""
+    """The end of a process that left a journal."""
     how = {"crash": "was killed", "cut": "is cut off", "close": "was closed"}[done.ended]
     calls = number_of(done.calls, "call")
     console.print(f"{done.file.name}: {how}; {calls}, {done.unanswered} unanswered")
@@ -156,7 +156,7 @@ def _isolations(asked: str, found: Contents) -> list[str]:
 
 @contextmanager
 def _showing(isolation: str) -> Generator[Callable[[int], None]]:
-    """How many records have been read, while they are."""
+    """The number of records read so far, shown while they are read."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(isolation, total=None)

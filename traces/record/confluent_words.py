@@ -1,4 +1,4 @@
-"""How confluent-kafka speaks of errors, partitions, offsets and members."""
+"""confluent-kafka's forms of errors, partitions, offsets and members."""
 
 import struct
 from collections.abc import Iterable

@@ -72,17 +72,17 @@ class DamagedError(Exception):
 
 
 def trailers(tag: bytes) -> tuple[bytes, ...]:
-    """What stands behind a body, by the last three bits of its size: zeros, and the tag."""
+    """The bytes behind a body, by the last three bits of its size: zeros, and the tag."""
     return tuple(bytes(4 - size & 7) + tag for size in range(8))
 
 
 def checksum(entry: bytes) -> int:
-    """What stands before an entry: never 0, which says that the entry is not whole yet."""
+    """The number before an entry: never 0, which marks an entry that is not whole yet."""
     return crc32(entry) or 1
 
 
 def stretch(size: int) -> int:
-    """How far an entry goes whose body has this size."""
+    """The length of an entry whose body has this size."""
     return SUM.size + SIZE.size + size + (4 - size & 7) + 4
 
 

@@ -108,7 +108,7 @@ REFUSED_COMMIT: Final = _codes(
 
 
 def send_outcome(code: int | None, retries: int | None) -> str:
-    """What an error in a delivery report says of the record."""
+    """The outcome of the record, by the error in its delivery report."""
     if code in REFUSED_RECORD or (code in REFUSED_ATTEMPT and retries == 0):
         return "fail"
     return "info"
@@ -120,5 +120,5 @@ FIRST_ATTEMPT_NS: Final = 50_000_000
 
 
 def commit_outcome(code: int | None, took_ns: int) -> str:
-    """What an error in the answer to a commit says of the offsets."""
+    """The outcome of the offsets, by the error in the answer to a commit."""
     return "fail" if code in REFUSED_COMMIT and took_ns < FIRST_ATTEMPT_NS else "info"

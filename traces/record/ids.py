@@ -1,4 +1,4 @@
-"""What names a message: the application's own id, or a header that the recorder adds.
+"""The id of a message: the application's own, or a header that the recorder adds.
 
 An id belongs to the *logical* message, so that a retry inside a client keeps it. The header's value
 is a number that no two processes share (see `Process`), as eight bytes, the highest first.

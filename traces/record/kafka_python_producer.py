@@ -90,7 +90,7 @@ class KafkaPythonProducer(RecordedProducer):
         self._process.answer(seq, "ok", **(self._known_as() if op == "init_producer" else {}))
 
     def _must_abort(self) -> bool:
-        """Whether the client itself holds that its transaction can only be aborted."""
+        """True if the client itself holds that its transaction can only be aborted."""
         manager = getattr(self._client, "_transaction_manager", None)
         return bool(getattr(manager, "has_abortable_error", bool)())
 

@@ -30,7 +30,7 @@ class Polls:
     def write(
         self, messages: Iterable[Polled], about: Fields, seq: int, invoked: int, returned: int
     ) -> bool:
-        """Whether the compact form could hold it: ids are numbers, keys are bytes."""
+        """True if the compact form can hold it: ids are numbers, keys are bytes."""
         numbers: list[int] = []
         keys: list[bytes] = []
         extend, numbered, records = numbers.extend, self._partitions, 0

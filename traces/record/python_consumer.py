@@ -1,4 +1,4 @@
-"""What the consumers of aiokafka and kafka-python do alike: they took the same calls over."""
+"""The calls that the consumers of aiokafka and kafka-python share."""
 
 from abc import abstractmethod
 from collections.abc import Generator

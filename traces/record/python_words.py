@@ -1,4 +1,4 @@
-"""What kafka-python and aiokafka have in common: their errors, partitions and offsets."""
+"""The errors, partitions and offsets that kafka-python and aiokafka share."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -27,7 +27,7 @@ def listener(kind: type, consumer: Rebalanced, user: Any, awaited: bool) -> Any:
 
 
 def _nothing(_: Any) -> None:
-    """What a user without a listener does."""
+    """A listener for a user that gave none."""
 
 
 def _users(user: Any, *names: str) -> Callable[[Any], Any]:

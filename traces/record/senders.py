@@ -1,4 +1,4 @@
-"""Who sent to the topics of a run: whether anything was read that no recorded process had sent.
+"""The senders of a run: all, or some if a record was read that no recorded process had sent.
 
 A recorder sees its own clients alone. That others send to a topic shows in what is read there:
 records without our id, with one of a process that is not in the run, or of another topic.
@@ -29,7 +29,7 @@ class TopicRecords:
 
 @define
 class Seen:
-    """What the lines of a run tell of each topic's records.
+    """The facts in the lines of a run about each topic's records.
 
     `own` are numbers of which the ids of recorded processes begin with, where the recorder makes
     the ids: a record with such an id that nobody sent is nobody else's.

@@ -72,7 +72,7 @@ def settle(journal: Path) -> Settled:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """What a journal tells so far; nothing of it is touched."""
+    """The calls that a journal holds so far; nothing of it is touched."""
 
     running: bool
     damage: str
@@ -101,7 +101,7 @@ def _held(journal: Path) -> Generator[None]:
 
 @dataclass(slots=True)
 class _Contents:
-    """What only the whole journal tells."""
+    """The facts that only the whole journal shows."""
 
     head: Line
     unanswered: set[int] = field(default_factory=set[int])
@@ -132,7 +132,7 @@ class _Contents:
         self.last_ns = max(self.last_ns, last_ns)
 
     def conclude(self, *, whole: bool) -> None:
-        """How it ended; whole is what lost nothing but what its process had not done."""
+        """End the journal; a whole one lost nothing but calls that its process had not made."""
         if self.ended == EXIT:
             idle = not self.unanswered and not self.open_txn
             self.ended = (

@@ -42,7 +42,7 @@ TOPIC, GROUP, PARTITIONS, MEMBERS = "orders", "storm", 12, 8
 OFFSETS = OFFSETS_TOPIC, partition_for(GROUP, 50)
 CHECKS = (*(f"G{number}" for number in range(1, 13)), "L1", "L3", "L4", "P1")
 EVERY_S = 3.0
-"""How long it is from one fault to the next."""
+"""The time from one fault to the next."""
 
 
 @define(eq=False)

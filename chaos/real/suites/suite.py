@@ -20,7 +20,7 @@ GO_TEST_S = 180
 SUITE_S = 3600
 
 Results: TypeAlias = dict[str, str]
-"""What became of each test: passed, failed or skipped."""
+"""The outcome of each test: passed, failed or skipped."""
 
 
 @frozen

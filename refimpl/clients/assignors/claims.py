@@ -1,4 +1,4 @@
-"""What members say that they own, and whom it belongs to where they disagree (KAFKA-12984)."""
+"""The partitions that members claim, and the owner where claims disagree (KAFKA-12984)."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def resolve(members: Sequence[Member], racks: Racks) -> Claims:
 
 
 def stale_claims(members: Sequence[Member], racks: Racks) -> dict[Partition, str]:
-    """Who owned what before: claims of generations below the highest, the newest of each.
+    """The former owners of partitions: claims of generations below the highest, the newest of each.
 
     Unlike Kafka's, a claim counts only while the member still reads the topic; Kafka's gives a
     partition back to a member that does not, or throws a NullPointerException.
@@ -71,7 +71,7 @@ def generation_of(member: Member) -> int:
 
 
 def exists(partition: Partition, racks: Racks) -> bool:
-    """Whether the topic's metadata has the partition."""
+    """True if the topic's metadata has the partition."""
     topic, index = partition
     return index < len(racks.get(topic, ()))
 

@@ -163,7 +163,7 @@ class DifferentSubscriptions:
         return len(self.assignment[member])
 
     def _balanced(self) -> bool:
-        """Whether nobody could take a partition from one who has at least two more."""
+        """True if no member could take a partition from one that has at least two more."""
         entries = self.by_load.entries
         if entries[0][0] >= entries[-1][0] - 1:
             return True

@@ -141,7 +141,7 @@ class EqualSubscriptions:
 
 
 def have_equal_subscriptions(members: Sequence[Member]) -> bool:
-    """Whether all members read the same topics.
+    """True if all members read the same topics.
 
     Unlike Kafka's, members that read nothing count too: Kafka's sticky assignors overlook those
     in front of the HashMap's order, and give them a part of the others' topics.

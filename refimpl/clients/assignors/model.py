@@ -1,4 +1,4 @@
-"""What the leader of a classic group hands to an assignor: members, and the topics they read."""
+"""The input of an assignor: the members of a classic group, and the topics that they read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ Partition = tuple[str, int]
 Racks = Mapping[str, Sequence[frozenset[str]]]
 """Of each topic with metadata its partitions: the racks of the replicas of 0, 1, 2, …"""
 Assignment = dict[str, list[Partition]]
-"""What each member is given, in the order in which Kafka's assignor lists it."""
+"""The partitions of each member, in the order in which Kafka's assignor lists them."""
 
 NO_GENERATION = -1
 
@@ -64,7 +64,7 @@ def subscribed_topics(members: Iterable[Member], racks: Racks) -> list[str]:
 
 
 def rack_aware(members: Iterable[Member], partitions: Iterable[frozenset[str]]) -> bool:
-    """Whether racks decide anything (KIP-881).
+    """True if racks decide anything (KIP-881).
 
     They do if a member's rack holds a replica, and not every partition is in every rack.
     """

@@ -26,11 +26,11 @@ class RackInfo:
 
     @property
     def used(self) -> bool:
-        """Whether racks decide anything."""
+        """True if racks decide anything."""
         return bool(self.members)
 
     def mismatch(self, member: str, partition: Partition) -> bool:
-        """Whether the member is in a rack that has no replica of the partition."""
+        """True if the member is in a rack that has no replica of the partition."""
         rack = self.members.get(member)
         return rack is not None and rack not in self._of(partition)
 

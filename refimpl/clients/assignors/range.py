@@ -23,7 +23,7 @@ from refimpl.java_hash import string_order
 
 @define(eq=False)
 class TopicState:
-    """What is left of one topic, and how much each of its members may still get."""
+    """The unassigned partitions of one topic, and the number that each member may still get."""
 
     topic: str
     racks: Sequence[frozenset[str]]
@@ -39,16 +39,16 @@ class TopicState:
 
     @property
     def rack_aware(self) -> bool:
-        """Whether racks decide anything in this topic."""
+        """True if racks decide anything in this topic."""
         return rack_aware(self.members, self.racks)
 
     def room(self, member: Member) -> int:
-        """How many more partitions the member may get."""
+        """The number of partitions that the member may still get."""
         quota = len(self.racks) // len(self.members) + (self.with_extra > 0)
         return max(0, quota - self.assigned[member.id])
 
     def matches(self, member: Member, partition: int) -> bool:
-        """Whether the member is in the rack of a replica, or in none."""
+        """True if the member is in the rack of a replica, or in none."""
         return not member.rack or member.rack in self.racks[partition]
 
     def assign(self, member: Member, partitions: list[int], to: list[Partition]) -> None:

@@ -63,7 +63,7 @@ def _claims(members: Sequence[Member], racks: Racks, topics: Sequence[str]) -> C
 
 
 def _transferred(members: Sequence[Member], assignment: Assignment) -> dict[Partition, str]:
-    """What is new for its owner while some other member says that it has it."""
+    """The partitions that are new for their owner while another member claims them."""
     claimed = {
         partition
         for member in members

@@ -1,4 +1,4 @@
-"""What the sticky assignors put into the user data of a subscription."""
+"""The user data of a subscription, as the sticky assignors write it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -16,7 +16,7 @@ WITH_GENERATION, WITHOUT_GENERATION = 1, 0
 
 @frozen(kw_only=True)
 class StickyUserData:
-    """What a member owned before it gave it up, and, since KIP-341, in which generation."""
+    """The partitions that a member owned last and, since KIP-341, their generation."""
 
     previous_assignment: tuple[OwnedTopic, ...]
     generation: Annotated[Int32, since(1)] = NO_GENERATION
@@ -40,7 +40,7 @@ def sticky_user_data(owned: Sequence[Partition], generation: int) -> bytes | Non
 
 
 def read_sticky(data: bytes | None) -> tuple[tuple[Partition, ...], int | None]:
-    """What a member owned, and in which generation; nothing where that cannot be read."""
+    """The partitions that a member owned, and their generation; nothing if unreadable."""
     if not data:
         return (), None
     for version in (WITH_GENERATION, WITHOUT_GENERATION):

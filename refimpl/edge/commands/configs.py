@@ -129,7 +129,7 @@ def _changes(options: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _names(admin: Any, kind: str, name: str | None) -> list[str]:
-    """Whose settings are printed: CommandRefused where the cluster has none of that name."""
+    """The entities whose settings are printed. CommandRefused: there is none of that name."""
     if kind == "groups":
         return [name] if name is not None else _groups(admin)
     if kind == "topics":

@@ -16,7 +16,7 @@ from refimpl.wire.api_names import api_names
 from refimpl.wire.errors import error_names
 
 MOST_BROKERS = 64
-"""How many brokers one process is for."""
+"""The most brokers of one process."""
 
 _ELSEWHERE = {
     "broker.id": "brokers are numbered from 1 on",

@@ -25,7 +25,7 @@ What: TypeAlias = Literal[
     "assigned",
     "offset_committed",
 ]
-"""What cues are about; `Cluster.when` says what each means."""
+"""The events that a cue can wait for; `Cluster.when` explains each."""
 EVENTS: tuple[str, ...] = get_args(What)
 
 #: By what each event may be told apart

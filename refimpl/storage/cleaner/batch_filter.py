@@ -35,9 +35,9 @@ class BatchFilter:
     producers: Mapping[int, Producer]
     now_ms: int
     delete_retention_ms: int
-    # : The end of the round; the last batch stays, so that the log does not end earlier afterwards.
+    #: The end of the round; the last batch stays, so that the log does not end earlier afterwards.
     end_offset: int
-    # : True if tombstones of formats v0 and v1 in this segment are still too young to go.
+    #: True if tombstones of formats v0 and v1 in this segment are still too young to go.
     keeps_old_tombstones: bool = True
 
     def cleaned(self, header: BatchHeader, data: Buffer) -> Buffer | None:

@@ -24,7 +24,7 @@ def _forget(txn: AbortedTxn) -> None:
 class CleanedTransactions:
     """The transactions that are open at the last batch that was read."""
 
-    # : Called with each aborted transaction whose records and marker are still there.
+    #: Called with each aborted transaction whose records and marker are still there.
     keep: Callable[[AbortedTxn], None] = _forget
     _expected: list[AbortedTxn] = field(factory=list[AbortedTxn], init=False)
     _aborted: dict[int, AbortedTxn] = field(factory=dict[int, AbortedTxn], init=False)

@@ -10,7 +10,7 @@ from refimpl.storage.format.record import Record
 
 T = TypeVar("T")
 
-# : The number of records from which on a batch is decoded by the library.
+#: The number of records from which on a batch is decoded by the library.
 WORTH_IT = 64
 
 

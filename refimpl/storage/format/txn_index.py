@@ -35,7 +35,7 @@ class TxnIndex:
     size: int = 0
     _dirty: bool = field(default=False, init=False)
     _held: bool = field(default=False, init=False)
-    # : Reads the log's own markers, by headers or with every CRC checked; without it the file is :
+    #: Reads the log's own markers, by headers or with every CRC checked; without it the file is :
     # trusted.
     replay: Callable[[bool], list[AbortedTxn]] | None = None
     _entries: list[AbortedTxn] | None = field(default=None, init=False)

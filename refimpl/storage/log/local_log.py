@@ -27,12 +27,12 @@ class LocalLog:
     segments: list[Segment]
     end_offset: int
     recovery_point: int
-    # : Writes recovery point and log start for the next start, before data go.
+    #: Writes recovery point and log start for the next start, before data go.
     write_marks: Callable[[], None] = lambda: None
-    # : Called with the new end of the log, before data go
+    #: Called with the new end of the log, before data go
     before_cut: Callable[[int], None] = lambda end: None
     doomed: dict[str, int] = field(factory=dict[str, int], init=False)
-    # : The end of the last batch, or the start of the active segment. The log's end may be behind
+    #: The end of the last batch, or the start of the active segment. The log's end may be behind
     # it : after a truncation: nothing there was written, so no recovery point may claim it.
     _written_end: int = field(default=0, init=False)
     _names_changed: bool = field(default=True, init=False)

@@ -56,7 +56,7 @@ class LogDir:
     _flushed_ms: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
     _doomed: dict[str, int] = field(factory=dict[str, int], init=False)
     _opening: bool = field(default=True, init=False)
-    # : Folders that exist for partitions that are not created yet
+    #: Folders that exist for partitions that are not created yet
     _prepared: set[tuple[Partition, bytes]] = field(
         factory=set[tuple[Partition, bytes]], init=False
     )

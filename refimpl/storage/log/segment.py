@@ -19,7 +19,7 @@ from refimpl.storage.format.time_index import TimeIndex
 from refimpl.storage.format.txn_index import TxnIndex
 from refimpl.storage.log.scan import headers, whole_batches
 
-# : The number of the newest batches kept in memory; at most twice as many are
+#: The number of the newest batches kept in memory; at most twice as many are
 RECENT = 256
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SNAPSHOT = ".snapshot"
@@ -48,12 +48,12 @@ class Segment:
     _since_index: int = field(default=0, init=False)
     _dirty: bool = field(default=False, init=False)
     _path: str = field(default="", init=False)
-    # : The newest batches, without a gap: their last offsets, and their positions
+    #: The newest batches, without a gap: their last offsets, and their positions
     _ends: list[int] = field(factory=list[int], init=False)
     _places: list[tuple[int, BatchHeader]] = field(
         factory=list[tuple[int, BatchHeader]], init=False
     )
-    # : The time for which it may grow; its name decides the jitter, which Kafka draws.
+    #: The time for which it may grow; its name decides the jitter, which Kafka draws.
     _most_ms: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:

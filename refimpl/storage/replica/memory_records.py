@@ -35,7 +35,7 @@ def opened_by(decode: Decode) -> Callable[[bytes], Opened]:
     return open_all
 
 
-# : Opens batches whose values are bytes
+#: Opens batches whose values are bytes
 as_bytes = opened_by(the_bytes)
 
 

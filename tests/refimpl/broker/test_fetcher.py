@@ -27,7 +27,7 @@ NOTHING = m.FetchedPartition(ORDERS, None, 0, 0, 0)
 REFUSED = m.FetchedPartition(ORDERS, "NOT_LEADER_OR_FOLLOWER")
 OUT_OF_RANGE = m.FetchedPartition(ORDERS, "OFFSET_OUT_OF_RANGE")
 ALL = 6
-"""Where the log of `served` ends."""
+"""The end of the log of `served`."""
 
 
 def served(high_watermark: int = ALL) -> m.FetchedPartition:

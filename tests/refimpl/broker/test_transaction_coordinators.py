@@ -71,7 +71,7 @@ def initialised(cluster: Cluster) -> tuple[int, int]:
 
 
 def decided(cluster: Cluster, *partitions: m.TopicPartition) -> list[Any]:
-    """What follows from the commit of a transaction with these partitions."""
+    """The outcome of the commit of a transaction with these partitions."""
     at = initialised(cluster)
     (added,) = cluster.ask(t.AddPartitionsToTxnRequest(ID, *at, partitions))
     assert all(error is None for _, error in added.partitions)

@@ -34,7 +34,7 @@ def end(told: Conversation, producer: int = 7, *, committed: bool = True) -> str
 
 
 def read(told: Conversation, *names: TopicPartition) -> dict[TopicPartition, Any]:
-    """What a reader of stable offsets is told: an offset or an error."""
+    """The answer to a reader of stable offsets: an offset or an error."""
     asked = [(one, IDS[one.topic]) for one in names] if names else None
     found = told.ask(m.OffsetFetchRequest("g", asked, require_stable=True)).partitions
     return {one.partition: one.error or one.offset for one in found}

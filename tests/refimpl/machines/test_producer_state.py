@@ -20,7 +20,7 @@ from refimpl.machines.replica_log import Guard
 
 
 def refused(state: ProducerState, what: Entry, guard: Guard | None = None) -> str:
-    """How a batch or a marker is refused, which must leave no trace."""
+    """The refusal of a batch or a marker, which must change nothing."""
     before = asdict(state)
     with pytest.raises(Refusal) as refusal:
         state.check(what, guard)

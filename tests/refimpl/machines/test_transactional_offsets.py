@@ -13,7 +13,7 @@ from refimpl.machines.transactional_offsets import Offset, TransactionalOffsets
 
 
 def refused(machine: TransactionalOffsets, step: str, *arguments: Any) -> str:
-    """How a step is refused, which must leave no trace."""
+    """The refusal of a step, which must change nothing."""
     before = asdict(machine)
     with pytest.raises(Refusal) as refusal:
         getattr(machine, step)(*arguments)

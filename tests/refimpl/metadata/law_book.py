@@ -57,7 +57,7 @@ class Subject(Protocol):
     """A store under the laws. A handle is a session's owner, who may have several after another."""
 
     can_crash: bool
-    """Whether the store can crash and come back."""
+    """True if the store can crash and come back."""
 
     def open(self) -> int:
         """Open a session; answers its handle."""

@@ -169,7 +169,7 @@ class Conversation:
     # Markers
 
     def markers(self) -> list[TxnMarker]:
-        """What is owed, one marker for each id."""
+        """The markers that are owed, one for each id."""
         owed = self.shard.store.owed
         return [self.shard.marker(one, sorted(owed[one])) for one in owed]
 

@@ -83,7 +83,7 @@ def of_a_former_owner(fixture: Fixture, lines: Lines) -> None:
 
 
 def answers(lines: Lines) -> list[Line]:
-    """What the group was answered: before, after a commit, after an abort, after a commit."""
+    """The group's answers: before, after a commit, after an abort, after a commit."""
     return [line for line in lines[READER] if line["op"] == "committed"]
 
 
@@ -116,7 +116,7 @@ def stored_by_two(fixture: Fixture, lines: Lines) -> None:
 
 @in_calls("T7", may="C1 C3 C5 G6 G8 G10")
 def hide_what_was_committed(fixture: Fixture, lines: Lines) -> None:
-    """Who reads committed records is not given one that lies between others and was committed."""
+    """A reader of committed records does not get a committed one that lies between others."""
     ends = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit")}
     for send in calls(lines, "send"):
         if (send["process"], send.get("txn")) in ends:

@@ -129,11 +129,11 @@ class Fixture:
                 self.commit(owner)
 
     def reported(self, owner: str) -> Line:
-        """What the leader tells with the records of all partitions that a consumer owns."""
+        """The leader's offsets of all partitions that a consumer owns."""
         return self.reports({p for p, o in self.owners.items() if o == owner})
 
     def reports(self, partitions: set[int]) -> Line:
-        """What the leader tells of partitions."""
+        """The leader's offsets of partitions."""
         return {
             "high_watermark": {name(p): len(self.logs[p]) for p in sorted(partitions)},
             "log_start": {name(p): 0 for p in sorted(partitions)},

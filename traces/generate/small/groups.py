@@ -188,7 +188,7 @@ def _of(poll: Line, partition: int) -> bool:
 
 
 def _first_poll(mine: list[Line], name: str) -> list[Line]:
-    """What a new owner is given by its first poll, if it polls before it has to give up."""
+    """The records of a new owner's first poll, if it polls before it has to give up."""
     for line in mine:
         if line["op"] in ("revoked", "assigned") and name in line["partitions"]:
             return []
