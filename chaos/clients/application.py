@@ -13,6 +13,7 @@ from attrs import define, field
 from chaos.clients.classic_member import ClassicMember
 from chaos.clients.consumer import Part, payload
 from chaos.clients.consumer_member import ConsumerMember
+from chaos.clients.group_member import RETRY_MS
 from chaos.clients.transactional_producer import outputs_of, version_of
 from chaos.clients.transactions import (
     DEAD,
@@ -140,8 +141,15 @@ class Application(GroupMember):
             self._fetch_offsets()
 
     def _fetch_offsets(self) -> None:
-        """Ask for offsets that no open transaction may still change."""
-        self.next_at = self.simulation.timeline.now + 50
+        """Ask for offsets that no open transaction may still change, between transactions.
+
+        A consumer takes its positions in `poll`, which an application calls when its transaction
+        has ended. A member that joins again keeps its epoch, so a late commit would still count
+        behind the answer (TransactionalOffsets, `Fetch`).
+        """
+        self.next_at = self.simulation.timeline.now + RETRY_MS
+        if self.manager.transaction is not None:
+            return
         wanted = [(self.parts[one].name, NO_ID) for one in sorted(self.fetching)]
         who = self._reader()
         body = g.OffsetFetchRequest(self.group, wanted, *who, require_stable=True)

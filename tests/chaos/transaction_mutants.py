@@ -155,6 +155,16 @@ BUGS = (
         {"applications": 2},
     ),
     TransactionBug(
+        "a_position_is_taken_within_a_transaction",
+        "A member that joined again keeps its epoch: its late commit counts behind the answer.",
+        "chaos.clients.application:Application._fetch_offsets",
+        "self.manager.transaction is not None",
+        "False",
+        "ProcessedOnce",
+        30040,
+        {**V1, "applications": 2, "gap_ms": 120, "fault_ms": 6000, "calm_ms": 40_000},
+    ),
+    TransactionBug(
         "the_lso_ignores_a_transaction",
         "Readers of committed records are handed what is not decided.",
         f"{PRODUCERS}.last_stable",

@@ -87,7 +87,9 @@ CleanUp ==
 (* A member *)
 
 (* OffsetFetch, and the first poll: where nothing is committed, from the    *)
-(* start.                                                                   *)
+(* start. A consumer takes its positions in poll, so between transactions:  *)
+(* a member that joins again keeps its epoch (Rejoin of ConsumerGroup), and *)
+(* a commit of before, still on its way, would count after the answer.      *)
 Fetch(i) ==
     /\ member[i].phase = "joined"
     /\ member[i].generation = generation
