@@ -22,7 +22,9 @@ from properties.mutants.edits import compiled, edited, function_at, patched, tre
 from properties.tla import InputError
 
 FOLDER = Path(__file__).with_name("machines")
-PACKAGES = ("refimpl.machines", "refimpl.coordinator", "refimpl.groups")
+PACKAGES = (
+    *("refimpl.machines", "refimpl.coordinator", "refimpl.groups", "refimpl.clients.producer"),
+)
 
 
 @frozen

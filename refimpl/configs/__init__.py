@@ -1,6 +1,6 @@
 """Configurations: Kafka's names, types, defaults and valid values, and which value counts where."""
 
-from refimpl.configs.definition import BROKER, GROUP, QUOTA, TOPIC, Definition
+from refimpl.configs.definition import BROKER, GROUP, PRODUCER, QUOTA, TOPIC, Definition
 from refimpl.configs.resolution import Configs, Entry, Source, Synonym
 from refimpl.configs.synonyms import BROKER_NAME, GROUP_NAME
 from refimpl.configs.validation import (
@@ -18,6 +18,7 @@ __all__ = [
     "BROKER_NAME",
     "GROUP",
     "GROUP_NAME",
+    "PRODUCER",
     "QUOTA",
     "TOPIC",
     "ConfigError",

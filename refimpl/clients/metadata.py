@@ -1,0 +1,122 @@
+"""A client's metadata: the partitions of its topics, their leaders, and when to ask again.
+
+An answer of an older leader epoch does not replace a newer one (KIP-320). A client that reaches no
+broker for a while begins again with its bootstrap servers (KIP-899, KIP-1102).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from attrs import define, field
+
+from refimpl.messages.broker import MetadataResponse, TopicPartition
+
+NOBODY = -1
+
+
+@define(eq=False)
+class Leader:
+    """A partition's leader, as far as the client knows."""
+
+    node: int
+    epoch: int
+
+
+@define(eq=False)
+class Topic:
+    """A topic's partitions, all of them and those that have a leader, in order."""
+
+    partitions: tuple[int, ...] = ()
+    available: tuple[int, ...] = ()
+    #: The reason for which there are none
+    error: str | None = None
+    used_ms: int = 0
+
+
+@define(eq=False)
+class ClientMetadata:
+    """What one client knows of topics and nodes."""
+
+    bootstrap: Sequence[int]
+    max_age_ms: int = 300_000
+    max_idle_ms: int = 300_000
+    topics: dict[str, Topic] = field(factory=dict[str, Topic])
+    leaders: dict[TopicPartition, Leader] = field(factory=dict[TopicPartition, Leader])
+    nodes: list[int] = field(init=False)
+    updated_ms: int | None = None
+    #: Somebody has seen that it is old, or a topic is missing
+    wanted: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        """Begin with the bootstrap servers."""
+        self.nodes = list(self.bootstrap)
+
+    def use(self, topic: str, now: int) -> Topic:
+        """A topic that records are for: it is asked about while it is in use."""
+        known = self.topics.get(topic)
+        if known is None:
+            known = self.topics[topic] = Topic()
+            self.wanted = True
+        known.used_ms = now
+        return known
+
+    def leader(self, partition: TopicPartition) -> int:
+        """The node that leads a partition, -1 if none is known."""
+        known = self.leaders.get(partition)
+        return NOBODY if known is None else known.node
+
+    def due_ms(self) -> int:
+        """When metadata must be asked for at the latest."""
+        if self.wanted or self.updated_ms is None:
+            return 0
+        return self.updated_ms + self.max_age_ms
+
+    def forget_idle(self, now: int) -> None:
+        """Forget topics that nobody has used for metadata.max.idle.ms."""
+        for name, topic in [*self.topics.items()]:
+            if now - topic.used_ms >= self.max_idle_ms:
+                del self.topics[name]
+                for partition in [one for one in self.leaders if one.topic == name]:
+                    del self.leaders[partition]
+
+    def rebootstrap(self) -> None:
+        """Know only the bootstrap servers again."""
+        self.nodes = list(self.bootstrap)
+        self.leaders.clear()
+        for topic in self.topics.values():
+            topic.available = ()
+        self.wanted = True
+
+    def update(self, now: int, answer: MetadataResponse) -> None:
+        """A broker has answered about all topics in use."""
+        self.updated_ms, self.wanted = now, False
+        found: dict[str, list[TopicPartition]] = {name: [] for name in self.topics}
+        nodes: set[int] = set()
+        for one in answer.partitions:
+            nodes |= {one.leader, *one.isr} - {NOBODY}
+            if one.partition.topic in found:
+                found[one.partition.topic].append(one.partition)
+                self._lead(
+                    one.partition, one.leader if one.error is None else NOBODY, one.leader_epoch
+                )
+        if nodes:
+            self.nodes = sorted(nodes)
+        for name, partitions in found.items():
+            self._found(self.topics[name], partitions, answer.errors.get(name))
+
+    def _lead(self, partition: TopicPartition, node: int, epoch: int) -> None:
+        known = self.leaders.get(partition)
+        if known is None or epoch >= known.epoch or epoch == NOBODY:
+            self.leaders[partition] = Leader(node, epoch)
+        if node == NOBODY:
+            self.wanted = True
+
+    def _found(self, topic: Topic, partitions: Iterable[TopicPartition], error: str | None) -> None:
+        ordered = sorted(partitions)
+        if ordered:
+            topic.partitions = tuple([one.partition for one in ordered])
+            topic.available = tuple(
+                [one.partition for one in ordered if self.leader(one) != NOBODY]
+            )
+        topic.error = error
+        if error is not None or not ordered:
+            self.wanted = True

@@ -1,0 +1,123 @@
+"""Refusals of the producer's own machines, and which of the brokers' errors may be tried again."""
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from refimpl.errors import Refusal
+
+RETRIABLE = frozenset(
+    (
+        *("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS"),
+        *("COORDINATOR_NOT_AVAILABLE", "CORRUPT_MESSAGE"),
+        *("ELECTION_NOT_NEEDED", "ELIGIBLE_LEADERS_NOT_AVAILABLE"),
+        *("FENCED_LEADER_EPOCH", "FETCH_SESSION_ID_NOT_FOUND"),
+        *("FETCH_SESSION_TOPIC_ID_ERROR", "INCONSISTENT_TOPIC_ID"),
+        *("INVALID_FETCH_SESSION_EPOCH", "INVALID_SHARE_SESSION_EPOCH"),
+        *("KAFKA_STORAGE_ERROR", "LEADER_NOT_AVAILABLE"),
+        *("LISTENER_NOT_FOUND", "NETWORK_EXCEPTION"),
+        *("NOT_CONTROLLER", "NOT_COORDINATOR"),
+        *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+        *("NOT_LEADER_OR_FOLLOWER", "OFFSET_NOT_AVAILABLE"),
+        *("PREFERRED_LEADER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE"),
+        *("REQUEST_TIMED_OUT", "SHARE_SESSION_LIMIT_REACHED"),
+        *("SHARE_SESSION_NOT_FOUND", "THROTTLING_QUOTA_EXCEEDED"),
+        *("UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_ID"),
+        *("UNKNOWN_TOPIC_OR_PARTITION", "UNSTABLE_OFFSET_COMMIT"),
+    )
+)
+"""Kafka's `RetriableException`s: the same request may succeed later."""
+
+OLD_METADATA = frozenset(
+    (
+        *("FENCED_LEADER_EPOCH", "INCONSISTENT_TOPIC_ID", "KAFKA_STORAGE_ERROR"),
+        *("LEADER_NOT_AVAILABLE", "LISTENER_NOT_FOUND", "NETWORK_EXCEPTION"),
+        *("NOT_LEADER_OR_FOLLOWER", "PREFERRED_LEADER_NOT_AVAILABLE"),
+        *("REPLICA_NOT_AVAILABLE", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION"),
+    )
+)
+"""Kafka's `InvalidMetadataException`s: whoever hears one asks for metadata."""
+
+
+@frozen
+class NothingToSend(Refusal):
+    """No batch waits in the partition."""
+
+    kafka_error = "INVALID_REQUEST"
+
+
+@frozen
+class TooManyInFlight(Refusal):
+    """The broker has as many requests as it may have (max.in.flight.requests.per.connection)."""
+
+    kafka_error = "THROTTLING_QUOTA_EXCEEDED"
+    says = "{in_flight} requests wait for their answers, of at most {most}"
+    in_flight: int
+    most: int
+
+
+@frozen
+class NoProducerEpoch(Refusal):
+    """An epoch must be taken before anything else is sent (KIP-360)."""
+
+    kafka_error = "UNKNOWN_PRODUCER_ID"
+
+
+class OutOfTurn(Refusal):
+    """Batches of the partition that are sent before it are not settled yet."""
+
+    kafka_error: ClassVar[str] = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+@frozen
+class EarlierRetry(OutOfTurn):
+    """Of batches that are sent again only the first one is under way."""
+
+    says = "the batch of sequence {first} comes before that of {sequence}"
+    sequence: int
+    first: int
+
+
+@frozen
+class EarlierEpoch(OutOfTurn):
+    """Batches of an older producer epoch are in flight."""
+
+    says = "batches of producer epoch {epoch} are in flight, and the producer has {current}"
+    epoch: int
+    current: int
+
+
+@frozen
+class UnresolvedSequence(OutOfTurn):
+    """Nobody knows whether the last sequence was used (KIP-360)."""
+
+    says = "nobody knows whether the sequences before {following} were used"
+    following: int
+
+
+@frozen
+class FirstUnknown(OutOfTurn):
+    """The leader takes any sequence of a producer that it does not know, so the first batch goes
+    alone.
+    """
+
+
+@frozen
+class NotExpired(Refusal):
+    """The batch has a result already."""
+
+    kafka_error = "INVALID_REQUEST"
+
+
+@frozen
+class NothingUnresolved(Refusal):
+    """The partition's sequences are known, or batches in flight will tell."""
+
+    kafka_error = "INVALID_REQUEST"
+
+
+@frozen
+class NoBumpNeeded(Refusal):
+    """The producer epoch is as good as before."""
+
+    kafka_error = "INVALID_REQUEST"

@@ -1,0 +1,70 @@
+"""What goes into a producer and comes out of it, beside requests and responses."""
+
+from typing import Any, NamedTuple, TypeAlias
+
+from refimpl.clients.producer.accumulator import ToAppend
+from refimpl.messages.broker import Request, Response, Timer, TopicPartition
+
+
+class Disconnected(NamedTuple):
+    """A connection has ended, or could not be made: its requests are answered no more."""
+
+    node: int
+
+
+class Flush(NamedTuple):
+    """Send what is there now, and say when all of it has its result."""
+
+    handle: Any
+
+
+class Close(NamedTuple):
+    """Take no more records; say when all have their results. After the time-out they are failed."""
+
+    handle: Any
+    timeout_ms: int | None = None
+
+
+class Delivered(NamedTuple):
+    """A record is written. The offset is -1 where no broker was asked for it (acks=0)."""
+
+    handle: Any
+    partition: TopicPartition
+    offset: int
+    #: Given by the broker, -1 where the producer's own counts
+    log_append_time_ms: int = -1
+
+
+class Failed(NamedTuple):
+    """A record is not written, or nobody knows whether it is.
+
+    `error` is Kafka's name. What was never sent, and what each broker has refused, is certain.
+    """
+
+    handle: Any
+    partition: TopicPartition
+    error: str
+    message: str
+    certain: bool
+
+
+class Accepted(NamedTuple):
+    """A record that had to wait for metadata or memory is in a batch."""
+
+    handle: Any
+
+
+class Flushed(NamedTuple):
+    """A flush, or the end, is done."""
+
+    handle: Any
+
+
+class Disconnect(NamedTuple):
+    """Give up the connection to a node: a request waits too long for its answer."""
+
+    node: int
+
+
+Input: TypeAlias = ToAppend | Response | Disconnected | Timer | Flush | Close
+Output: TypeAlias = Request | Disconnect | Delivered | Failed | Accepted | Flushed | Timer
