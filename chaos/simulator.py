@@ -36,6 +36,7 @@ from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupPartition
+from chaos.oracles.loaded import LoadedOracle
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.progress import ProgressOracle
@@ -217,6 +218,7 @@ def build(
     clients = [node.id for node in (*consumers, *producers)]
     group = _group(simulation, offsets, of_topic, brokers, consumers)
     group.attach()
+    LoadedOracle(simulation, brokers, simulation.counts).attach()
 
     def judge_added(name: TopicPartition) -> None:
         oracle = judged[name] = judge(name)

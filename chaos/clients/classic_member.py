@@ -20,7 +20,7 @@ from refimpl.messages import group as g
 from refimpl.messages.broker import Response
 
 UNKNOWN, JOINING, SYNCING, STABLE = "unknown", "joining", "syncing", "stable"
-FENCED = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"))
+FENCED = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"))
 NOT_IN_A_GENERATION = -1
 
 
@@ -56,7 +56,7 @@ class ClassicMember(GroupMember):
             self._join()
         elif self.state == STABLE and now >= self.next_heartbeat:
             self.next_heartbeat = now + self.simulation.settings.member_session_ms // 4
-            who = self.group_generation, self.member_id
+            who = self.group_generation, self.member_id, self.instance
             self._ask_coordinator(g.HeartbeatRequest(self.group, *who), self._heartbeat_answered)
 
     def _patience_ms(self) -> int:
@@ -84,7 +84,7 @@ class ClassicMember(GroupMember):
             session_ms,
             self._rebalance_ms,
             self.member_id,
-            None,
+            self.instance,
             PROTOCOL_TYPE,
             ((self.assignor.name, metadata),),
             client_id=f"c{self.member - 1}",
@@ -102,7 +102,7 @@ class ClassicMember(GroupMember):
             case "MEMBER_ID_REQUIRED":
                 self.member_id = body.member_id
                 self._join()
-            case "UNKNOWN_MEMBER_ID":
+            case "UNKNOWN_MEMBER_ID" | "FENCED_INSTANCE_ID":
                 self._lose(body.error)
             case error:
                 self._refused(error)
@@ -120,8 +120,9 @@ class ClassicMember(GroupMember):
             topics = unracked({TOPIC: self.leaders.partitions})
             made = self.assignor.assign(members, topics)
             assignments = [(member, write_assignment(parts)) for member, parts in made.items()]
-        who = self.group_generation, self.member_id, None, PROTOCOL_TYPE, body.protocol_name
-        request = g.SyncGroupRequest(self.group, *who, assignments)
+        who = self.group_generation, self.member_id, self.instance
+        protocol = PROTOCOL_TYPE, body.protocol_name
+        request = g.SyncGroupRequest(self.group, *who, *protocol, assignments)
         self._ask_coordinator(request, self._synced, self.group_generation)
 
     def _synced(self, response: Response, about: Any) -> None:
@@ -159,7 +160,7 @@ class ClassicMember(GroupMember):
         """The group has gone on without us: nothing is ours any more."""
         self.consumer.lost()
         self._own_as_told("lost")
-        if error == "UNKNOWN_MEMBER_ID":
+        if error in ("UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"):
             self.member_id = ""
         self.state = UNKNOWN
 
@@ -183,6 +184,9 @@ class ClassicMember(GroupMember):
     # The process
 
     def _leaving(self) -> Any:
+        """A static member ends without a word, and its session may outlive it."""
+        if self.instance is not None:
+            return None
         return g.LeaveGroupRequest(self.group, (g.LeavingMember(self.member_id),))
 
     def _forget(self) -> None:

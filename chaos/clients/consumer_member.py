@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 from attrs import define, field
 
-from chaos.clients.group_member import GroupMember
+from chaos.clients.group_member import RETRY_MS, GroupMember
 from chaos.sim.addresses import TOPIC, TOPIC_ID
 from chaos.sim.group_messages import Told
-from refimpl.machines.consumer_group import LEAVE, Owned
+from refimpl.machines.consumer_group import LEAVE, LEAVE_FOR_A_WHILE, Owned
 from refimpl.machines.consumer_membership import Membership
 from refimpl.messages import group as g
 from refimpl.messages.broker import Response
@@ -92,7 +92,8 @@ class ConsumerMember(GroupMember):
         self.next_heartbeat = now + settings.member_session_ms // 4
         owned = membership.reported
         said = Said(self.requests + 1, self.full and owned is not None, owned is not None)
-        body = g.ConsumerGroupHeartbeatRequest(self.group, self.member_id, membership.epoch)
+        who = self.member_id, membership.epoch, self.instance
+        body = g.ConsumerGroupHeartbeatRequest(self.group, *who)
         if said.owned and (self.full or self.acknowledges):
             body = body._replace(topic_partitions=_by_topic(owned or frozenset()))
         if said.everything:
@@ -114,7 +115,14 @@ class ConsumerMember(GroupMember):
             self._lose()
         else:
             self.full = True
-            self._troubled(body.error)
+            if not self._troubled(body.error):
+                self._wait_for_instance(body.error)
+
+    def _wait_for_instance(self, error: str) -> None:
+        """The earlier process of a static member is a member until its session is over."""
+        if error == "UNRELEASED_INSTANCE_ID":
+            self.simulation.counts["static members that wait for their instance"] += 1
+            self.next_at = self.simulation.timeline.now + RETRY_MS
 
     def _told(self, body: g.ConsumerGroupHeartbeatResponse, said: Said) -> None:
         now, membership = self.simulation.timeline.now, self.membership
@@ -144,7 +152,10 @@ class ConsumerMember(GroupMember):
     # The process
 
     def _leaving(self) -> Any:
-        return g.ConsumerGroupHeartbeatRequest(self.group, self.member_id, LEAVE)
+        """A static member leaves for a while."""
+        instance = self.instance
+        epoch = LEAVE if instance is None else LEAVE_FOR_A_WHILE
+        return g.ConsumerGroupHeartbeatRequest(self.group, self.member_id, epoch, instance)
 
     def subscribe(self) -> None:
         """Send a subscription; the id is for the life of the process (KIP-1082)."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from chaos.clients.consumer import Consumer, Part
-from chaos.sim.addresses import BROKERS
+from chaos.sim.addresses import BROKERS, GROUP
 from chaos.sim.group_messages import Assigned, CommitAnswered, FetchSent, Joined, OffsetFetched
 from refimpl.errors import Refusal
 from refimpl.machines.group import OffsetCommit
@@ -82,6 +82,12 @@ class GroupMember(Consumer):
     def group_generation(self) -> int:
         """The generation, or member epoch, that it believes to be in."""
         raise NotImplementedError
+
+    @property
+    def instance(self) -> str | None:
+        """The instance id of a static member (KIP-345): its next process takes its place."""
+        static = self.simulation.settings.static_members and self.group == GROUP
+        return f"i{self.member}" if static else None
 
     @property
     def _rebalance_ms(self) -> int:
@@ -249,7 +255,7 @@ class GroupMember(Consumer):
         self.commits += 1
         tag = CommitTag(self.member_id, self.group_generation, self.commits)
         offset = g.CommittedPartition(part.name, part.commit.offset, metadata=str(tag))
-        who = self.member_id, self.group_generation, None
+        who = self.member_id, self.group_generation, self.instance
         body = g.OffsetCommitRequest(self.group, *who, (offset,))
         self._ask_coordinator(body, self._commit_answered, (part.commit, tag))
 
@@ -289,13 +295,14 @@ class GroupMember(Consumer):
         """Leave in order: commit, send LeaveGroup or its equivalent, and end."""
         self._commit_all(self.owned)
         self._own((), "revoked")
-        if self.member_id and self.coordinator is not None:
-            self._ask_coordinator(self._leaving(), lambda response, about: None)
+        leaving = self._leaving()
+        if self.member_id and self.coordinator is not None and leaving is not None:
+            self._ask_coordinator(leaving, lambda response, about: None)
         self.close()
         self._forget()
 
     def _leaving(self) -> Any:
-        """The request by which it leaves."""
+        """The request by which it leaves, None if it ends without a word."""
         raise NotImplementedError
 
     def _restart(self) -> None:

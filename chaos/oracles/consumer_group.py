@@ -9,6 +9,7 @@ from attrs import define, field
 from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.oracles.group import Commit
 from chaos.sim import group_messages as g
+from refimpl.machines.consumer_group import LEAVE_FOR_A_WHILE
 from refimpl.records.consumer_groups import (
     ConsumerGroupMetadata,
     CurrentMemberAssignment,
@@ -79,7 +80,8 @@ class ConsumerGroupOracle(CoordinatedGroup):
             self._grows(epoch, self.group_epoch)
         for member_id, has in self.has.items():
             old = before.get(member_id)
-            if old is not None and has.epoch < old.epoch and not self.offsets.era:
+            away = has.epoch == LEAVE_FOR_A_WHILE
+            if old and has.epoch < old.epoch and not away and not self.offsets.era:
                 raise self._broken("MemberEpochsGrow", f"{member_id}: {has} after {old}")
         held = Counter(p for has in self.has.values() for p in (*has.assigned, *has.pending))
         if held and max(held.values()) > 1:

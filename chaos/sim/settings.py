@@ -80,6 +80,9 @@ class Settings:
     assignment_interval_ms: int = 0
     read_limit: int = 8
 
+    # True if members have instance ids (KIP-345): they leave for a while, and come back
+    static_members: bool = False
+
     # True if a broker may go down while another one is not back in sync
     overlap: bool = True
 
@@ -116,7 +119,7 @@ class Settings:
     def draw(cls, seed: int, **fixed: Any) -> "Settings":
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
-        drawn = evolve(cls(**_drawn(seed, rng), **_transactional(seed)), **fixed)
+        drawn = evolve(cls(**_drawn(seed, rng), **_transactional(seed), **_changing(seed)), **fixed)
         if drawn.transactions:
             drawn = drawn._made_transactional(fixed)
         if drawn.lasting and "store" not in fixed:
@@ -274,6 +277,8 @@ ADD_PARTITION = "add_partition"
 
 SHARE = 0.2
 """The share of seeds that draw transactions."""
+STATIC = 0.2
+"""The share of seeds whose members are static."""
 
 
 def _of_type(name: str, value: object, like: object) -> None:
@@ -341,6 +346,12 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "server_assignor": choice(("uniform", "range")),
         "assignment_interval_ms": choice((0, 0, 100, 500)),
     }
+
+
+def _changing(seed: int) -> dict[str, Any]:
+    """A seed's static members; its other settings do not depend on them."""
+    rng = Random(seed * 2 + 1173)
+    return {"static_members": rng.random() < STATIC}
 
 
 def _transactional(seed: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A coordinator loads when its broker is elected and is closed when it resigns. It
 leader of its partition, and its timers are the node's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
@@ -237,6 +237,10 @@ class Coordinators(Generic[S]):
                 self._loaded(coordinator)
                 return now  # others get their turn between two parts of a load
         return self._heap[0][0] if self._heap else None
+
+    def timers_of(self, number: int) -> Mapping[TimerKey, int]:
+        """The due time of each timer of the coordinator of a partition."""
+        return {key: at_ms for (of, key), at_ms in self._due.items() if of == number}
 
     # Outputs
 

@@ -9,8 +9,11 @@ from chaos.oracles.classic_group import ClassicGroupOracle
 from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.sim import group_messages as g
-from chaos.sim.addresses import FIRST_CLIENT, OFFSETS
+from chaos.sim.addresses import FIRST_CLIENT, GROUP, OFFSETS
+from chaos.sim.hosts import BrokerHost
 from refimpl.clients.assignors import write_assignment
+from refimpl.coordinator.observations import CoordinatorOperation
+from refimpl.coordinator.operation import Performed
 from refimpl.messages import observations as o
 from refimpl.records.consumer_groups import ConsumerGroupMetadata, CurrentMemberAssignment
 from refimpl.records.coordinators import (
@@ -40,6 +43,15 @@ def _records(c: Cluster, kind: type[V]) -> list[tuple[CoordinatorRecord, V]]:
     records, _ = log.keyed_records(0, log.slice(0, 1 << 20))
     outside = [one for _, one in records if isinstance(one, CoordinatorRecord)]
     return [(one, one.value) for one in outside if isinstance(one.value, kind)]
+
+
+@breaks("LoadedOracle._performed: compare()", "LoadedOracle.compare: LoadedIsLive")
+def forgets_an_offset_that_is_in_its_log(c: Cluster) -> None:
+    host = c.run.nodes[leader(c)]
+    assert isinstance(host, BrokerHost)
+    host.node.groups.coordinators.by_partition[0].shard.store.offsets.current.clear()
+    done = Performed(GROUP, None, "SOME_NEW_ERROR", None, None, (), 0)
+    c.run.simulation.observe(leader(c), CoordinatorOperation(OFFSETS, done))
 
 
 def last(c: Cluster, kind: type[V]) -> tuple[CoordinatorRecord, V]:
