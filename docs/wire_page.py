@@ -176,7 +176,11 @@ TLC. An ISR changes by request there, and at once in Truncation: `ExpandIsr` sta
 leader \
 asked, if the controller agreed, for from then on its high watermark waits for the follower. \
 `make test-faults` does it to processes on ZooKeeper: SIGKILL, SIGSTOP, files that may not grow \
-any more, connections to ZooKeeper that are cut, 200 kills; it goes on where it was. Each process \
+any more, connections to ZooKeeper that are cut, 200 kills; it goes on where it was. Transactional \
+producers of librdkafka, aiokafka and kafka-python write meanwhile. Where nothing may be lost, \
+two applications read, process and write in transactions. These clients are processes that are \
+killed, stopped and taken over as well. Beside the checks each input record must have exactly one \
+committed output. Each process \
 writes its steps down before it sends anything, by the clock that all of them share; put together \
 they are one trace, which TLC has to accept as well. What a process appended and was killed before \
 it could say is inferred from the log that it finds when it starts again, and counted. Where a \

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,9 +48,12 @@ class BrokerProcess:
     process: Any = None
     #: The module that runs; another one may observe the broker
     program: tuple[str, ...] = ("refimpl", "broker")
+    #: Beside those of all
+    settings: Mapping[str, Any] = field(factory=dict[str, Any])
 
     def start(self, *more: str) -> None:
-        settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        all_of_them = {**SETTINGS, **self.settings}.items()
+        settings = [f"--set={name}={value}" for name, value in all_of_them]
         settings += [f"--set={one}" for one in more]
         command = [
             *(sys.executable, "-m", *self.program, "--id", str(self.id)),

@@ -4,6 +4,11 @@ Each round is a cluster of its own with ten faults; its history and its verdict 
 `build/faults`, and the next start goes on behind the last round that was judged. Every fourth round
 writes with acks=1 and lets anybody lead: there a loss has to be allowed, elsewhere nothing may be
 lost. Exit 1 where a promise is broken.
+
+Transactional producers of three libraries write to another topic in each round. In the safe ones
+two applications read the first topic, and write there within transactions. These clients are
+processes, which are killed, stopped and taken over as well. TLC judges both topics, and the log of
+the transactions' coordinator.
 """
 
 import argparse
@@ -13,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -32,12 +37,25 @@ from chaos.real.stored.observed_pipe import StepsFile
 from chaos.real.stored.observed_traces import Merge
 from chaos.real.stored.proxy import Proxy
 from chaos.real.stored.zookeeper import zookeeper
+from chaos.real.transacting.clients import GROUP, PARTITIONS, SINK, Clients, places
+from chaos.real.transacting.outputs import of_applications
 from chaos.recording import REPLICATION
 from traces.record import recorded
 from traces.record.cli import record_scan
 
 FOLDER = Path("build/faults")
+STATE = "__transaction_state"
+SETTINGS = {
+    "transaction.state.log.num.partitions": 1,
+    "offsets.topic.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
+}
+CHECKS = ("L1", "L3", "L4", "P1", "P7", "G6", *(f"T{number}" for number in range(1, 12)))
+MOVE_S = 120
+"""For a client to commit something once all brokers are back: longer than all its time-outs."""
 TOPIC, BROKERS, FAULTS = "orders", (1, 2, 3), 10
+OBSERVED = ",".join((TOPIC, SINK, STATE))
 SESSION_S = 3
 PAUSE_S = 0.03
 """Between two records: TLC follows each of them."""
@@ -52,6 +70,7 @@ class Round:
     writer: Any
     reader: Any
     rng: Random
+    clients: Clients
     done: Counter[str] = field(factory=Counter[str])
     faults: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     sent: int = 0
@@ -62,19 +81,19 @@ class Round:
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             self.sent += 1
+            value, where = b"%d" % self.sent, self.sent % PARTITIONS
             with suppress(BufferError):
-                self.writer.produce(
-                    TOPIC, b"%d" % self.sent, partition=0, on_delivery=self._delivered
-                )
+                self.writer.produce(TOPIC, value, partition=where, on_delivery=self._delivered)
             self.writer.poll(0)
             self.reader.consume(100, PAUSE_S)
+        self.clients.look()
 
     def _delivered(self, error: Any, message: Any) -> None:
         self.acknowledged += error is None
 
-    def leader(self) -> int:
-        """The leader by ZooKeeper; any broker while there is none."""
-        leader = self.stored.state(TOPIC)["leader"]
+    def leader(self, topic: str = TOPIC) -> int:
+        """The first partition's leader by ZooKeeper; any broker while there is none."""
+        leader = self.stored.state(topic)["leader"]
         return leader if leader in BROKERS else self.rng.choice(BROKERS)
 
     def happens(self, what: str, broker: int) -> None:
@@ -86,8 +105,12 @@ class Round:
         self.happens("kill -9", broker)
         self.stored.brokers[broker].kill()
 
+    def client_fault(self) -> None:
+        """Something happens to a transactional client as well."""
+        self.faults.append({"at_ns": time.monotonic_ns(), "what": self.clients.happens()})
+
     def heal(self) -> None:
-        """Everybody is back and in sync."""
+        """Everybody is back and in sync, and each transactional client gets on."""
         for proxy in self.proxies.values():
             proxy.cut = False
         for one in self.stored.brokers.values():
@@ -95,9 +118,21 @@ class Round:
                 one.kill()
                 one.start()
                 one.wait_until_ready()
+        self.clients.wake()
         for fault in self.faults:
             fault.setdefault("until_ns", time.monotonic_ns())
-        until(lambda: sorted(self.stored.state(TOPIC)["isr"]) == [1, 2, 3])
+        until(self._is_whole)
+        since, ends = self.clients.marks(), time.monotonic() + MOVE_S
+        while not self.clients.have_moved(since):
+            self.write(0.3)
+            if time.monotonic() > ends:
+                raise TimeoutError(f"{since} {MOVE_S} s ago, and now {self.clients.marks()}")
+
+    def _is_whole(self) -> bool:
+        """All three replicas of every partition are in sync."""
+        there = [(topic, number) for topic in (TOPIC, SINK) for number in range(PARTITIONS)]
+        there.append((STATE, 0))
+        return all(sorted(self.stored.state(*one)["isr"]) == [1, 2, 3] for one in there)
 
 
 def kill_leader(run: Round) -> None:
@@ -107,6 +142,12 @@ def kill_leader(run: Round) -> None:
 
 def kill_controller(run: Round) -> None:
     run.kill(run.stored.controller())
+    run.write(SESSION_S + 1)
+
+
+def kill_coordinator(run: Round) -> None:
+    """The leader of the transactions' log."""
+    run.kill(run.leader(STATE))
     run.write(SESSION_S + 1)
 
 
@@ -174,13 +215,16 @@ def _logs(broker: BrokerProcess) -> list[Path]:
 
 
 KINDS: tuple[Callable[[Round], None], ...] = (
-    *(kill_leader, kill_leader, kill_leader, kill_controller, kill_two, kill_and_return),
+    *(kill_leader, kill_leader, kill_coordinator, kill_coordinator, kill_controller),
+    *(kill_two, kill_and_return),
     *(sleep_leader, doze, cut_from_zookeeper, full_disk),
 )
 
 
 @contextmanager
-def cluster(folder: Path) -> Generator[tuple[Stored, dict[int, Proxy]]]:
+def cluster(
+    folder: Path, settings: Mapping[str, Any] | None = None
+) -> Generator[tuple[Stored, dict[int, Proxy]]]:
     """Three brokers, each with a proxy of its own before ZooKeeper."""
     with zookeeper(folder) as [server]:
         client: Any = KazooClient(server.address)
@@ -189,8 +233,10 @@ def cluster(folder: Path) -> Generator[tuple[Stored, dict[int, Proxy]]]:
         steps = {id: StepsFile(folder / f"pipe-{id}", folder / f"steps-{id}") for id in BROKERS}
         brokers: dict[int, BrokerProcess] = {}
         for id in BROKERS:
-            program = ("chaos.real.stored.observed_broker", TOPIC, str(steps[id].pipe))
-            brokers[id] = BrokerProcess(id, proxies[id], folder, program=program)
+            program = ("chaos.real.stored.observed_broker", OBSERVED, str(steps[id].pipe))
+            brokers[id] = BrokerProcess(
+                id, proxies[id], folder, program=program, settings=settings or {}
+            )
         stored = Stored(brokers, client)
         try:
             for id, one in stored.brokers.items():
@@ -215,26 +261,42 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
     """One round; what is kept of it."""
     safe, rng = number % 4 != 3, Random(f"{seed}/{number}")
     run_folder = folder / "run"
-    with cluster(folder) as (stored, proxies):
+    with cluster(folder, SETTINGS) as (stored, proxies):
         settings = {} if safe else {"min.insync.replicas": "1"}
         settings["unclean.leader.election.enable"] = str(not safe).lower()
         admin: Any = AdminClient({"bootstrap.servers": stored.bootstrap, "log_level": 0})
-        new = NewTopic(TOPIC, 1, replica_assignment=[list(BROKERS)], config=settings)
-        admin.create_topics([new])[TOPIC].result(30)
-        until(lambda: len(stored.state(TOPIC)["isr"]) == 3)
-        run = Round(stored, proxies, *_clients(stored.bootstrap, run_folder, safe=safe), rng)
-        run.write(0.5)
+        replicas = [list(BROKERS)] * PARTITIONS
+        new = [
+            NewTopic(TOPIC, PARTITIONS, replica_assignment=replicas, config=settings),
+            NewTopic(SINK, PARTITIONS, replica_assignment=replicas),
+        ]
+        for made in admin.create_topics(new).values():
+            made.result(30)
+        clients = Clients(stored.bootstrap, run_folder, Random(f"clients {seed}/{number}"))
+        of_round = _clients(stored.bootstrap, run_folder, safe=safe)
+        run = Round(stored, proxies, *of_round, rng, clients)
+        for place in places(TOPIC if safe else ""):
+            clients.start(place)
         longest = (0.0, "")
-        for _ in range(FAULTS):
-            kind = rng.choice(KINDS)
-            kind(run)
-            began = time.monotonic()
-            try:
-                run.heal()
-                longest = max(longest, (time.monotonic() - began, kind.__name__))
-            except Exception:
-                print(f"round {number}, after {kind.__name__}: {run.faults}", flush=True)
-                raise
+        try:
+            run.heal()
+            for _ in range(FAULTS):
+                kind = rng.choice(KINDS)
+                run.client_fault()
+                kind(run)
+                began = time.monotonic()
+                try:
+                    run.heal()
+                    longest = max(longest, (time.monotonic() - began, kind.__name__))
+                except Exception:
+                    print(f"round {number}, after {kind.__name__}: {run.faults}", flush=True)
+                    raise
+            clients.stop()
+        finally:
+            clients.kill()
+        processed, not_once = 0, list[str]()
+        if safe:
+            processed, not_once = of_applications(stored.bootstrap, GROUP, TOPIC, SINK, PARTITIONS)
         run.writer.flush(60)
         run.writer.close()
         run.reader.close()
@@ -243,12 +305,16 @@ def play(number: int, seed: int, folder: Path) -> dict[str, Any]:
         record_scan.main(arguments, standalone_mode=False)
     refused, merged = validated(folder)
     verdicts = traces.check(traces.load(run_folder))
-    found = {name: verdicts[name].verdict for name in ("L1", "L3", "L4", "P1")}
+    found = {name: verdicts[name].verdict for name in CHECKS}
     return {
         "safe": safe,
         "verdict": verdicts.verdict,
         "checks": found,
         "faults": dict(run.done),
+        "transactions": dict(clients.done),
+        "stuck": clients.stuck,
+        "processed": processed,
+        "not once": not_once[:10],
         "sent": run.sent,
         "acknowledged": run.acknowledged,
         "steps": sum(len(one.trace.steps) for one in merged.partitions.values()),
@@ -289,7 +355,7 @@ def _clients(bootstrap: str, folder: Path, *, safe: bool) -> tuple[Any, Any]:
     consume = {"group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     writer = recorded(Producer, folder, {**common, **produce})
     reader: Any = recorded(Consumer, folder, {**common, **consume})
-    reader.assign([TopicPartition(TOPIC, 0, 0)])
+    reader.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
     return writer, reader
 
 
@@ -305,7 +371,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    total, number, broken = Counter[str](), 0, 0
+    total, transactions, number, broken = Counter[str](), Counter[str](), 0, 0
     while total["kill -9"] < given.kills:
         folder = (FOLDER / f"seed-{given.seed}-round-{number}").absolute()
         kept = folder / "verdict.json"
@@ -316,12 +382,15 @@ def main() -> int:
             kept.write_bytes(orjson.dumps(play(number, given.seed, folder)))
         result = orjson.loads(kept.read_bytes())
         total.update(result["faults"])
+        transactions.update(result["transactions"], processed=result["processed"])
         lost = result["verdict"] == "violated" or (result["safe"] and _loses(result["checks"]))
-        broken += lost or bool(result["refused"])
+        broken += lost or any(result[one] for one in ("refused", "stuck", "not once"))
         print(f"round {number}: {result}", flush=True)
         number += 1
     kinds = ", ".join(f"{what} {count}" for what, count in sorted(total.items()))
+    ends = ", ".join(f"{what} {count:,}" for what, count in sorted(transactions.items()))
     print(f"{number} rounds, seed {given.seed}: {kinds}; {broken} rounds broke a promise")
+    print(f"transactions: {ends}")
     return 1 if broken else 0
 
 

@@ -1,7 +1,7 @@
 """A broker process that writes its steps down.
 
-`python -m chaos.real.stored.observed_broker TOPIC FILE` and arguments of `highwater broker`; the
-file may be a pipe.
+`python -m chaos.real.stored.observed_broker TOPIC,TOPIC FILE` and arguments of `highwater broker`;
+the file may be a pipe.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from refimpl.edge.server.stored_broker import StoredBroker
 def main() -> None:
     """Serve until SIGTERM, as `highwater broker` does."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("topic")
+    parser.add_argument("topics", type=lambda names: frozenset(names.split(",")))
     parser.add_argument("file", type=Path)
     parser.add_argument("--id", type=int, required=True)
     parser.add_argument("--zookeeper", required=True)
@@ -36,7 +36,7 @@ def main() -> None:
         "127.0.0.1",
         given.data,
         configs,
-        host_type=partial(ObservedHost, topic=given.topic, file=file),
+        host_type=partial(ObservedHost, topics=given.topics, file=file),
     )
     sys.exit(asyncio.run(serve(cluster)))
 

@@ -1,8 +1,8 @@
 """A broker process whose steps are written down.
 
-A file gets a record for each input of the node that changed something of the topic: written before
-anything is sent because of it, with one call of the system, so what the process did before it was
-killed is there.
+A file gets a record for each input of the node that changed something of these topics. It is
+written before anything is sent because of it, with one call of the system, so what the process did
+before it was killed is there.
 """
 
 import os
@@ -85,7 +85,7 @@ class ObservedInput(NamedTuple):
 class ObservedHost(StoredBrokerHost):
     """A broker whose steps are written down."""
 
-    topic: str = field(default="", kw_only=True)
+    topics: frozenset[str] = field(default=frozenset(), kw_only=True)
     file: int = field(default=-1, kw_only=True)
     _states: dict[TopicPartition, ReplicaState] = field(
         factory=dict[TopicPartition, ReplicaState], init=False
@@ -134,13 +134,13 @@ class ObservedHost(StoredBrokerHost):
     def _is_ours(self, output: Any) -> bool:
         if isinstance(output, o.Registered):
             return True
-        return isinstance(output, STEPS) and output.partition.topic == self.topic
+        return isinstance(output, STEPS) and output.partition.topic in self.topics
 
     def _write(self, seen: Sequence[Any]) -> None:
         changed = {
             name: state
             for name, one in self.node.partitions.items()
-            if name.topic == self.topic
+            if name.topic in self.topics
             and (state := ReplicaState.of(one.replica)) != self._states.get(name)
         }
         if self._began and not (seen or changed):

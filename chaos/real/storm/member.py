@@ -6,7 +6,6 @@ calls are recorded as they happen.
 
 import asyncio
 import json
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
+from chaos.real.transacting.client import StopSignal
 from traces.record import recorded
 
 SESSION_MS, HEARTBEAT_MS = 6000, 1000
@@ -40,17 +40,6 @@ class MemberTask:
     def wrap(self, client: Any, conf: Any = None) -> Any:
         order = ORDERS[self.when]
         return recorded(client, Path(self.folder), conf, name=self.name, commit_order=order)
-
-
-class StopSignal:
-    """True in `now` once the process has been asked to end."""
-
-    def __init__(self) -> None:
-        self.now = False
-        signal.signal(signal.SIGTERM, self._stop)
-
-    def _stop(self, *_: object) -> None:
-        self.now = True
 
 
 def next_offsets(records: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
