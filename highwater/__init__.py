@@ -7,7 +7,8 @@
     3
 
 Brokers for tests: `Cluster` and `BlockingCluster`; with what a test asks for, `Kafka` and `Trace`,
-and for unittest `KafkaTest` and `KafkaTraceTest`. Recordings of clients: `recorded`, `fault` and
+and for unittest `KafkaTest` and `KafkaTraceTest`. Clients: `Producer` and `AsyncProducer`, with
+`ProducerRecord`, `RecordMetadata` and `SendError`. Recordings of clients: `recorded`, `fault` and
 `settle`. Verdicts: `load`, `check` and, for Spark, `violations`. A name whose packages are not
 installed says which extra brings them.
 """
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from refimpl.edge import Rule as Rule
     from refimpl.edge import UnknownBroker as UnknownBroker
     from refimpl.edge import UnknownPartition as UnknownPartition
+    from refimpl.edge.clients import AsyncProducer as AsyncProducer
+    from refimpl.edge.clients import Producer as Producer
+    from refimpl.edge.clients import ProducerRecord as ProducerRecord
+    from refimpl.edge.clients import RecordMetadata as RecordMetadata
+    from refimpl.edge.clients import SendError as SendError
     from refimpl.edge.server.cues import Cue as Cue
     from refimpl.edge.server.cues import Event as Event
     from refimpl.edge.testing.kafka import Kafka as Kafka
@@ -52,6 +58,7 @@ if TYPE_CHECKING:
     from traces.testing import Trace as Trace
 
 __all__ = [
+    "AsyncProducer",
     "BadInput",
     "BlockingCluster",
     "Cluster",
@@ -66,9 +73,13 @@ __all__ = [
     "NotAClientError",
     "NotRunning",
     "OpsSource",
+    "Producer",
+    "ProducerRecord",
     "PromiseBrokenError",
+    "RecordMetadata",
     "Result",
     "Rule",
+    "SendError",
     "StillRunningError",
     "Trace",
     "UnknownBroker",
@@ -90,6 +101,9 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "refimpl.edge": (
         *("BlockingCluster", "Cluster", "ClusterError", "NoEffectWarning", "NotRunning"),
         *("Rule", "UnknownBroker", "UnknownPartition"),
+    ),
+    "refimpl.edge.clients": (
+        *("AsyncProducer", "Producer", "ProducerRecord", "RecordMetadata", "SendError"),
     ),
     "refimpl.edge.server.cues": ("Cue", "Event"),
     "refimpl.edge.testing.kafka": ("Kafka", "KafkaTest", "UnmetError"),

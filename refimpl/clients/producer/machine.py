@@ -136,7 +136,7 @@ class ProducerMachine:
         """Take one input, and send what is to be sent now."""
         match message:
             case ToAppend():
-                if not self._take(now, message):
+                if not self.take(now, message):
                     return self._taken()
             case Response():
                 self._answered(now, message)
@@ -157,14 +157,22 @@ class ProducerMachine:
 
     # Records
 
-    def _take(self, now: int, record: ToAppend) -> bool:
-        """Put a record into a batch, or let it wait. True if there may be something to send."""
+    @property
+    def waiting(self) -> int:
+        """The number of records that wait for metadata or memory."""
+        return len(self._waiting)
+
+    def take(self, now: int, record: ToAppend) -> bool:
+        """Put a record into a batch, or let it wait. True if there is something to do now.
+
+        A host with many records calls this for each, and then `handle` with a timer once.
+        """
         if self._closing is not None:
             self._fail(record, CLOSED, "the producer is closed")
-            return False
+            return True
         if self._fatal is not None:
             self._fail(record, self._fatal, "the producer cannot go on after this error")
-            return False
+            return True
         topic = self.metadata.topics.get(record.topic)
         if topic is None or not topic.partitions or self._waiting:
             self.metadata.use(record.topic, now)
@@ -173,7 +181,7 @@ class ProducerMachine:
         topic.used_ms = now
         placed = self._place(now, record, topic)
         if placed is None:
-            return False
+            return True
         if isinstance(placed, str):
             waiting = Waiting(record, now + self.config.max_block_ms, has_metadata=True)
             self._waiting.append(waiting)

@@ -1,0 +1,185 @@
+"""`AsyncProducer`: a producer for an event loop."""
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from refimpl.clients.producer.machine import DELIVERY
+from refimpl.clients.producer.messages import (
+    Accepted,
+    Close,
+    Delivered,
+    Disconnect,
+    Disconnected,
+    Failed,
+    Flush,
+    Flushed,
+    Output,
+)
+from refimpl.edge.clients.connections import Connections
+from refimpl.edge.clients.producing import Producing, Sent, now_ms
+from refimpl.edge.clients.records import OnDelivery, RecordMetadata
+from refimpl.messages.broker import Request, Response, Timer
+
+
+class AsyncProducer:
+    """Sends records to Kafka, with Kafka's names for its settings.
+
+    async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
+        sent = await producer.send("orders", "hello", key="k")
+        print((await sent).offset)
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Raises ConfigError for a setting that there is not, or a value that it does not take."""
+        self._producing = Producing.of(config)
+        self._machine = self._producing.machine
+        self._connections: Connections | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._running = False
+        self._accepting: dict[Sent, asyncio.Future[None]] = {}
+        self._closed: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin; connections are made when something is sent."""
+        self._begin()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close, after all has been written; at once, if the block was left by an error."""
+        await self.close(timeout_s=0 if error is not None else None)
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Any = None,
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> "asyncio.Future[RecordMetadata]":
+        """Put a record into a batch, and return the future of its result.
+
+        It waits while there is no metadata of the topic, or no memory (max.block.ms).
+        """
+        if self._closed is not None:
+            raise RuntimeError("this producer is closed")
+        loop = self._begin()
+        record = self._producing.record(
+            *(loop.create_future, on_delivery, topic, value, key, partition, headers, timestamp_ms)
+        )
+        before = self._machine.waiting
+        if self._machine.take(now_ms(), record):
+            self._run_soon()
+        sent: Sent = record.handle
+        if self._machine.waiting > before:
+            accepted = self._accepting[sent] = loop.create_future()
+            try:
+                await accepted
+            finally:
+                self._accepting.pop(sent, None)
+        return sent.future
+
+    async def send_and_wait(self, topic: str, value: Any = None, **more: Any) -> RecordMetadata:
+        """Send a record, and wait until it is written. Raises SendError."""
+        return await (await self.send(topic, value, **more))
+
+    async def flush(self) -> None:
+        """Send all that is there, and wait until each has its result."""
+        done = self._begin().create_future()
+        self._give(Flush(done))
+        await done
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Wait until each record has its result, and end. After the time-out the rest fails."""
+        if self._loop is None:
+            return
+        if self._closed is None:
+            self._closed = self._loop.create_future()
+            timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+            self._give(Close(self._closed, timeout_ms))
+        await self._closed
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._connections is not None:
+            connections, self._connections = self._connections, None
+            await connections.end()
+            self._producing.interceptors.close()
+
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._connections = Connections(
+                self._producing.config.client_id,
+                self._producing.servers,
+                self._producing.setup_timeout_s,
+                self._give,
+                self._lost,
+            )
+        return self._loop
+
+    def _run_soon(self) -> None:
+        """Let others append to the same batch first."""
+        if not self._running and self._loop is not None:
+            self._running = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._running = False
+        self._give(Timer(now_ms(), DELIVERY))
+
+    def _lost(self, node: int) -> None:
+        self._give(Disconnected(node))
+
+    def _give(self, message: Response | Disconnected | Timer | Flush | Close) -> None:
+        for output in self._machine.handle(now_ms(), message):
+            self._do(output)
+
+    def _do(self, output: Output) -> None:
+        match output:
+            case Delivered() | Failed():
+                self._settle(output)
+            case Request():
+                if self._connections is not None:
+                    self._connections.send(output)
+            case Timer(at_ms):
+                self._wake_at(at_ms)
+            case Accepted(sent):
+                self._accepted(sent)
+            case Flushed(done):
+                if not done.done():
+                    done.set_result(None)
+            case Disconnect(node):
+                if self._connections is not None:
+                    self._connections.drop(node)
+
+    def _settle(self, output: Delivered | Failed) -> None:
+        future, metadata, error = self._producing.settle(output)
+        self._accepted(output.handle)
+        if future.done():
+            return
+        if error is None:
+            future.set_result(metadata)
+        else:
+            future.set_exception(error)
+            future.exception()  # whoever looks at no future has asked for no warning
+
+    def _accepted(self, sent: Sent) -> None:
+        accepted = self._accepting.get(sent)
+        if accepted is not None and not accepted.done():
+            accepted.set_result(None)
+
+    def _wake_at(self, at_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self._loop is not None
+        self._timer = self._loop.call_later(max(0, at_ms - now_ms()) / 1000, self._run)

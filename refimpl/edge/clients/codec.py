@@ -1,0 +1,147 @@
+"""A client's requests as bytes and back: one version of each API, which Kafka has from 2.8 on."""
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import Any, NamedTuple
+
+from refimpl.messages.broker import (
+    MetadataRequest,
+    MetadataResponse,
+    PartitionMetadata,
+    ProducedPartition,
+    ProduceRequest,
+    ProduceResponse,
+    TopicPartition,
+)
+from refimpl.messages.controller import InitProducerIdRequest, InitProducerIdResponse
+from refimpl.wire.errors import error_names
+from refimpl.wire.framing import Buffer
+from refimpl.wire.messages import read_response, write_request
+from refimpl.wire.reader import after_tagged_fields, compact_nullable_string, unsigned_varint
+from refimpl.wire.writer import NO_TAGS, string_of
+from refimpl.wire.writer import unsigned_varint as varint
+
+PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
+VERSIONS = {PRODUCE: 9, METADATA: 9, INIT_PRODUCER_ID: 4}
+LONGEST = 2**31 - 1
+
+_HEAD, _ACKS, _INT32 = Struct(">ihhi"), Struct(">hi"), Struct(">i")
+_PARTITION = Struct(">ihqqq")
+_HEADER = 5
+"""Of a response: the correlation id, and no tagged fields."""
+
+
+class Broker(NamedTuple):
+    """Where a broker listens."""
+
+    node: int
+    host: str
+    port: int
+
+
+def encode(body: Any, correlation_id: int, client_id: str) -> list[Buffer]:
+    """A request as a frame, in parts."""
+    match body:
+        case ProduceRequest():
+            key, parts = PRODUCE, _produce(body)
+        case MetadataRequest(topics, create):
+            topics = None if topics is None else [{"name": one} for one in topics]
+            values: Mapping[str, Any] = {"topics": topics, "allow_auto_topic_creation": create}
+            key, parts = METADATA, [write_request(METADATA, VERSIONS[METADATA], values)]
+        case InitProducerIdRequest(producer_id, epoch):
+            values = {
+                "transactional_id": None,
+                "transaction_timeout": LONGEST,
+                "producer_id": producer_id,
+                "producer_epoch": epoch,
+            }
+            key = INIT_PRODUCER_ID
+            parts = [write_request(key, VERSIONS[key], values)]
+        case _:
+            raise TypeError(f"no request of a client: {body!r}")
+    name = client_id.encode()
+    size = _HEAD.size - 4 + 2 + len(name) + 1 + sum(map(len, parts))
+    head = _HEAD.pack(size, key, VERSIONS[key], correlation_id)
+    return [head + len(name).to_bytes(2) + name + NO_TAGS, *parts]
+
+
+def _produce(body: ProduceRequest) -> list[Buffer]:
+    topics: dict[str, list[tuple[int, Any]]] = {}
+    for partition, batch in body.batches:
+        topics.setdefault(partition.topic, []).append((partition.partition, batch))
+    parts: list[Buffer] = [b"\0" + _ACKS.pack(body.acks, body.timeout_ms) + varint(len(topics) + 1)]
+    for topic, batches in topics.items():
+        parts.append(string_of(topic, flexible=True) + varint(len(batches) + 1))
+        for number, batch in batches:
+            parts += (_INT32.pack(number) + varint(len(batch) + 1), batch, NO_TAGS)
+        parts.append(NO_TAGS)
+    parts.append(NO_TAGS)
+    return parts
+
+
+def correlation_of(frame: Buffer) -> int:
+    """The request that a response belongs to."""
+    return _INT32.unpack_from(frame)[0]
+
+
+def decode(body: Any, frame: Buffer) -> tuple[Any, list[Broker]]:
+    """The answer to a request, and the brokers that it tells of."""
+    match body:
+        case ProduceRequest():
+            return _produced(frame), []
+        case MetadataRequest():
+            answer = read_response(METADATA, VERSIONS[METADATA], frame, _HEADER)
+            brokers = [Broker(one.node_id, one.host, one.port) for one in answer.brokers]
+            return _metadata(answer), brokers
+        case _:
+            answer = read_response(INIT_PRODUCER_ID, VERSIONS[INIT_PRODUCER_ID], frame, _HEADER)
+            error = _error(answer.error_code.value)
+            return InitProducerIdResponse(error, answer.producer_id, answer.producer_epoch), []
+
+
+def _error(code: int) -> str | None:
+    return error_names().get(code, "UNKNOWN_SERVER_ERROR") if code else None
+
+
+def _metadata(answer: Any) -> MetadataResponse:
+    found: list[PartitionMetadata] = []
+    errors: dict[str, str] = {}
+    for topic in answer.topics:
+        if (error := _error(topic.error_code.value)) is not None:
+            errors[topic.name] = error
+        for one in topic.partitions:
+            partition = TopicPartition(topic.name, one.partition_index)
+            isr = frozenset(one.isr_nodes)
+            error = _error(one.error_code.value)
+            found.append(PartitionMetadata(partition, error, one.leader_id, one.leader_epoch, isr))
+    return MetadataResponse(found, errors)
+
+
+def _produced(frame: Buffer) -> ProduceResponse:
+    found: list[ProducedPartition] = []
+    topics, at = unsigned_varint(frame, _HEADER)
+    for _ in range(topics - 1):
+        topic, at = compact_nullable_string(frame, at)
+        count, at = unsigned_varint(frame, at)
+        for _ in range(count - 1):
+            number, code, offset, time, start = _PARTITION.unpack_from(frame, at)
+            records, message, at = _reasons(frame, at + _PARTITION.size)
+            partition = TopicPartition(topic or "", number)
+            found.append(
+                ProducedPartition(partition, _error(code), offset, time, start, message, records)
+            )
+        at = after_tagged_fields(frame, at)
+    return ProduceResponse(found)
+
+
+def _reasons(frame: Buffer, at: int) -> tuple[list[tuple[int, str]], str | None, int]:
+    """The records that caused a refusal, and its message (KIP-467)."""
+    count, at = unsigned_varint(frame, at)
+    records: list[tuple[int, str]] = []
+    for _ in range(count - 1):
+        (index,) = _INT32.unpack_from(frame, at)
+        why, at = compact_nullable_string(frame, at + _INT32.size)
+        records.append((index, why or ""))
+        at = after_tagged_fields(frame, at)
+    message, at = compact_nullable_string(frame, at)
+    return records, message, after_tagged_fields(frame, at)

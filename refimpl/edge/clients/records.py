@@ -1,0 +1,50 @@
+"""What an application gives to a producer, and gets back."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from attrs import frozen
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+
+@frozen
+class ProducerRecord:
+    """A record to be sent, as interceptors see it; they may return another one."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written. The offset is -1 where no broker was asked (acks=0)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class SendError(Exception):
+    """A record was not written, or nobody knows whether it was.
+
+    `error` is Kafka's name of the reason. Where `certain` is false, the record may be in the log.
+    """
+
+    def __init__(
+        self, error: str, message: str, topic: str, partition: int, *, certain: bool
+    ) -> None:
+        """Says the error, the reason, and what is known."""
+        where = topic if partition < 0 else f"{topic}-{partition}"
+        doubt = "" if certain else "; it may have been written all the same"
+        super().__init__(f"{where}: {error}" + (f": {message}" if message else "") + doubt)
+        self.error, self.certain = error, certain
+        self.topic, self.partition = topic, partition
+
+
+OnDelivery: TypeAlias = Callable[[RecordMetadata | None, SendError | None], Any]
+"""Kafka's Callback: where the record is, or why it is not; the other one is None."""
