@@ -110,6 +110,9 @@ here, and are refused as those that a controller does not know |
 offset of the metadata |
 | DescribeConfigs | `documentation` | in our own words, of what is supported |
 | DescribeConfigs | loggers (type 8), client metrics (16), groups (32) | there are none |
+| Produce | null instead of records | Kafka 4.3.1 never answers; we refuse it |
+| Produce | records that their header does not match | Kafka opens each batch and refuses it; we \
+decompress it, and leave its records to their reader |
 | AlterConfigs | a resource twice | Kafka 4.3.1 never answers; we refuse it |
 | all | `request_percentage` | is of one thread, for there is one: 100 is all that a broker does; \
 Kafka has `num.io.threads` and `num.network.threads` of them |
@@ -154,8 +157,9 @@ off |
 | silence | `connections.max.idle.ms`; TCP asks whether the host is still there | \
 `max.connections` |
 
-A compressed batch is opened for its keys where the topic is compacted, for another codec where it \
-has a `compression.type` of its own, by compaction, and to find a time. It is decompressed as a \
+A compressed batch is decompressed once when it comes, to see that consumers can read it. It is \
+opened again for its keys where the topic is compacted, for another codec where it has a \
+`compression.type` of its own, by compaction, and to find a time. It is decompressed as a \
 whole then, one at a time, to {most_mib} MiB at most, or to {most_times} times its size if that is \
 more; nobody opens what is larger. Produce and ListOffsets answer `MESSAGE_TOO_LARGE`, at which \
 Kafka's own producer splits its batch, and the cleaner leaves that partition alone. `make test` \

@@ -146,6 +146,12 @@ class CorruptBatch(RefusedBatch):
     kafka_error = "CORRUPT_MESSAGE"
 
 
+class UnreadableBatch(RefusedBatch):
+    """Records that no consumer could read, where Kafka fails and has no code for it."""
+
+    kafka_error = "UNKNOWN_SERVER_ERROR"
+
+
 class InvalidRecord(RefusedBatch):
     """The batch is whole, but what it says of itself cannot be (KIP-467)."""
 
@@ -159,10 +165,18 @@ class InvalidRecords(InvalidRecord):
     records: tuple[tuple[int, str], ...]
 
 
+@frozen
 class InvalidTimestamp(RefusedBatch):
-    """The producer's clock is too far from the broker's (KIP-937)."""
+    """The producer's clock is too far from the broker's (KIP-937): in which records (KIP-467)."""
 
     kafka_error = "INVALID_TIMESTAMP"
+    records: tuple[tuple[int, str], ...] = ()
+
+
+class UnsupportedCompressionType(RefusedBatch):
+    """A codec that this version of the request does not have (KIP-110)."""
+
+    kafka_error = "UNSUPPORTED_COMPRESSION_TYPE"
 
 
 class UnsupportedForMessageFormat(RefusedBatch):

@@ -7,6 +7,7 @@ from refimpl.api.control import by_topic, refused, timeout_ms
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.controller import (
     AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     PartitionResult,
     ReassignablePartition,
 )
@@ -26,7 +27,8 @@ def handle(call: Call) -> Handling:
     change_factor = getattr(request, "allow_replication_factor_change", True)
     answer: Any = yield AlterPartitionReassignmentsRequest(wanted, change_factor, timeout_ms(call))
     if failure := refused(answer):
-        return {"error_code": failure.error, "error_message": failure.message, "responses": []}
+        refusals = [PartitionResult(one.partition, *failure) for one in wanted]
+        answer = AlterPartitionReassignmentsResponse(refusals, *failure)
     results: dict[str, list[PartitionResult]] = by_topic(
         (one.partition, one) for one in answer.partitions
     )

@@ -4,13 +4,19 @@ A version that is not served is answered too, in a body of version 0 that names 
 `unsupported`.
 """
 
+import re
+from typing import Any
+
 from refimpl.api.call import Call, Values
 from refimpl.api.table import APIS
 from refimpl.controller.features import SUPPORTED
 from refimpl.messages.cluster import TRANSACTION_VERSION
 
 UNSUPPORTED_BODY = 0
-FEATURES_FROM_0 = 4
+WITH_SOFTWARE, FEATURES_FROM_0 = 3, 4
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+"""The name and the version of a client's software (KIP-511)."""
+
 #: Said of Produce, whose versions before 3 are not served: without it librdkafka before 2.8 takes
 #: a broker for too old to compress (KAFKA-18659)
 FIRST_PRODUCE = 0
@@ -21,6 +27,8 @@ def handle(call: Call) -> Values:
 
     Versions before 4 leave out a feature that may be at level 0 (KAFKA-17011).
     """
+    if call.version >= WITH_SOFTWARE and not _names_software(call.request):
+        return {"error_code": "INVALID_REQUEST"}
     node = call.broker.node
     first, last = SUPPORTED[TRANSACTION_VERSION]
     supported = {"name": TRANSACTION_VERSION, "min_version": first, "max_version": last}
@@ -37,6 +45,11 @@ def handle(call: Call) -> Values:
         "finalized_features_epoch": node.metadata.features.epoch,
         "finalized_features": [finalized] if level else [],
     }
+
+
+def _names_software(request: Any) -> bool:
+    told = request.client_software_name, request.client_software_version
+    return all(SOFTWARE.fullmatch(one) for one in told)
 
 
 def unsupported() -> Values:

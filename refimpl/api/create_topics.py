@@ -51,7 +51,7 @@ def _created(call: Call, topic: CreatedTopic) -> Values:
         "configs": [
             {
                 "name": one.name,
-                "value": one.value,
+                "value": topic.configs.get(one.name, one.value),  # as it was given
                 "read_only": one.read_only,
                 "config_source": one.source,
                 "is_sensitive": one.sensitive,

@@ -30,7 +30,7 @@ def _result(call: Call, resource: Any) -> Values:
         entries = list(_entries(call, resource))
     except ApiError as refusal:
         error, message = refusal.error, refusal.message or ""
-    keys, asked = resource.configuration_keys, call.request
+    keys, asked = resource.configuration_keys or None, call.request  # no keys mean all of them
     return {
         "error_code": error,
         "error_message": message,

@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition, as its leader remembers (KIP-664)."""
+"""DescribeProducers: who writes to a partition, as a replica remembers (KIP-664)."""
 
 from typing import Any
 
@@ -14,15 +14,15 @@ from refimpl.messages.broker import (
 
 
 def handle(call: Call) -> Handling:
-    """Describe the producers of the partitions that this broker leads."""
+    """Describe the producers of the partitions that this broker has a replica of."""
     known = call.broker.node.metadata.topics
     wanted = partitions(call.request.topics, "name", "partition_indexes")
     answer: DescribeProducersResponse = yield DescribeProducersRequest(
         [name for name in wanted if name.topic in known]
     )
-    led = {one.partition: one for one in answer.partitions}
+    here = {one.partition: one for one in answer.partitions}
     results: dict[str, list[Values]] = by_topic(
-        (name, _described(name, led.get(name))) for name in wanted
+        (name, _described(name, here.get(name))) for name in wanted
     )
     return {"topics": [{"name": topic, "partitions": of} for topic, of in results.items()]}
 

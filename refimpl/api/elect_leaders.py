@@ -8,6 +8,7 @@ from refimpl.messages.controller import (
     PREFERRED,
     UNCLEAN,
     ElectLeadersRequest,
+    ElectLeadersResponse,
     PartitionResult,
 )
 
@@ -22,7 +23,8 @@ def handle(call: Call) -> Handling:
     wanted = None if asked is None else partitions(asked, "topic", "partitions")
     answer: Any = yield ElectLeadersRequest(kind, wanted, timeout_ms(call))
     if failure := refused(answer):
-        return {"error_code": failure.error, "replica_election_results": []}
+        refusals = [PartitionResult(name, *failure) for name in wanted or ()]
+        answer = ElectLeadersResponse(refusals, failure.error)
     results: dict[str, list[PartitionResult]] = by_topic(
         (one.partition, one) for one in answer.partitions
     )

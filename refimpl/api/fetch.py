@@ -12,6 +12,7 @@ from refimpl.controller.client_quotas import FETCH
 from refimpl.messages.broker import (
     CONSUMER,
     READ_COMMITTED,
+    READ_UNCOMMITTED,
     SESSIONLESS,
     FetchedPartition,
     FetchPartition,
@@ -30,32 +31,36 @@ UNKNOWN = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 
 def handle(call: Call) -> Handling:
-    """Read records, or wait for them."""
+    """Read records, or wait for them.
+
+    Of a partition that is named twice the last one counts, as in Kafka's broker.
+    """
     request, version = call.request, call.version
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return _failed(call, "UNKNOWN_SERVER_ERROR")
     names = call.broker.node.metadata.topic_names
-    wanted: list[FetchPartition] = []
-    unknown: list[tuple[bytes, int]] = []
+    wanted: dict[TopicPartition, FetchPartition] = {}
+    unknown: dict[tuple[bytes, int], None] = {}
     for topic in request.topics:
         name = _name(topic, version, names)
         for one in topic.partitions:
             if name is None:
                 topic_id = bytes(UUID_SIZE) if topic.topic_id is None else topic.topic_id.bytes
-                unknown.append((topic_id, one.partition))
+                unknown[topic_id, one.partition] = None
                 continue
-            wanted.append(
-                FetchPartition(
-                    TopicPartition(name, one.partition),
-                    one.fetch_offset,
-                    getattr(one, "current_leader_epoch", -1),
-                    getattr(one, "last_fetched_epoch", -1),
-                    0,
-                    one.partition_max_bytes,
-                    getattr(one, "log_start_offset", -1),
-                )
+            partition = TopicPartition(name, one.partition)
+            wanted[partition] = FetchPartition(
+                partition,
+                one.fetch_offset,
+                getattr(one, "current_leader_epoch", -1),
+                getattr(one, "last_fetched_epoch", -1),
+                0,
+                one.partition_max_bytes,
+                getattr(one, "log_start_offset", -1),
             )
     replica_id, replica_epoch = _replica(request)
     response: FetchResponse = yield FetchRequest(
-        wanted,
+        tuple(wanted.values()),
         0 if unknown else milliseconds(request.max_wait),
         request.min_bytes,
         request.max_bytes,
@@ -65,9 +70,9 @@ def handle(call: Call) -> Handling:
         getattr(request, "session_id", 0),
         getattr(request, "session_epoch", SESSIONLESS),
         _forgotten(request, version, names),
-        getattr(request, "rack_id", None) if replica_id == CONSUMER else None,
+        getattr(request, "rack_id", None) if replica_id < 0 else None,
     )
-    return _answer(call, response, unknown)
+    return _answer(call, response, tuple(unknown))
 
 
 def _name(topic: Any, version: int, names: dict[bytes, str]) -> str | None:
@@ -113,13 +118,13 @@ def _answer(
             leader = leader_of(broker, one.partition)
             leaders.append(leader)
         topics.setdefault(name, []).append(_data(one, leader, committed=committed))
-    if _replica(call.request)[0] == CONSUMER:
+    if _replica(call.request)[0] < 0:
         call.throttle_ms = broker.node.client_quotas.throttle_ms(
             FETCH, call.client_id, _size(topics), broker.now()
         )
         call.count_request()
     for topic_id, number in unknown:
-        topics.setdefault(topic_id, []).append(_unknown(number))
+        topics.setdefault(topic_id, []).append(_without_data(number, "UNKNOWN_TOPIC_ID"))
     return wire.write_fetch(
         version,
         list(topics.items()),
@@ -127,6 +132,21 @@ def _answer(
         error_code=code(response.error),
         session_id=response.session_id,
         endpoints=endpoints_of(broker, leaders),
+    )
+
+
+def _failed(call: Call, error: str) -> list[Buffer]:
+    """The answer to a request that fails as a whole; versions with ids name no topic then."""
+    topics: list[tuple[str, list[wire.FetchedData]]] = []
+    if call.version < wire.FIRST_WITH_IDS:
+        for topic in call.request.topics:
+            failed = [_without_data(one.partition, error) for one in topic.partitions]
+            topics.append((topic.topic, failed))
+    return wire.write_fetch(
+        call.version,
+        topics,
+        error_code=code(error),
+        session_id=getattr(call.request, "session_id", 0),
     )
 
 
@@ -156,5 +176,5 @@ def _data(
     )
 
 
-def _unknown(number: int) -> wire.FetchedData:
-    return wire.FetchedData(number, code("UNKNOWN_TOPIC_ID"), -1, -1, -1, (), -1, b"")
+def _without_data(number: int, error: str) -> wire.FetchedData:
+    return wire.FetchedData(number, code(error), -1, -1, -1, (), -1, b"")

@@ -10,7 +10,7 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling, Served, Values
 from refimpl.messages.broker import MetadataRequest, MetadataResponse
-from refimpl.messages.cluster import PartitionRegistration, Topic
+from refimpl.messages.cluster import INTERNAL_TOPICS, PartitionRegistration, Topic
 
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
 """Bits of the operations that topics and clusters have, by the numbers of AclOperation."""
@@ -24,15 +24,18 @@ def handle(call: Call) -> Handling:
     """The cluster as this broker knows it."""
     request, topics = call.request, call.broker.node.metadata.topics
     if call.version < _FIRST_BY_ID and any(map(_names_no_topic, request.topics or ())):
-        return {"brokers": (), "topics": [_refused(one) for one in request.topics]}
+        return _refused(request.topics, "INVALID_REQUEST")
     answers: list[Values] = []
     if request.topics is None or (call.version == _EMPTY_IS_ALL and not request.topics):
         answers = [_topic(call, topic) for topic in topics.values()]
     else:
-        names = [one.name for one in request.topics if one.name]
+        wanted = _wanted_topics(request.topics)
+        if any(one is None for one in wanted):
+            return _refused(request.topics, "UNKNOWN_SERVER_ERROR")  # Kafka fails at it
+        names = [one for one in wanted if isinstance(one, str)]
         allowed = getattr(request, "allow_auto_topic_creation", True)
         described: MetadataResponse = yield MetadataRequest(names, allowed, call.client_id)
-        answers = [_wanted(call, one, described.errors) for one in request.topics]
+        answers = [_wanted(call, one, described.errors) for one in wanted]
     return {**_cluster(call), "topics": answers}
 
 
@@ -41,21 +44,32 @@ def _names_no_topic(one: Any) -> bool:
     return one.name is None or getattr(one, "topic_id", None) is not None
 
 
-def _refused(one: Any) -> Values:
-    topic_id = getattr(one, "topic_id", None)
-    return {"error_code": "INVALID_REQUEST", "name": one.name or "", "topic_id": topic_id}
+def _refused(topics: Sequence[Any], error: str) -> Values:
+    """The answer to a request that is refused as a whole."""
+    refused = [
+        {"error_code": error, "name": one.name or "", "topic_id": getattr(one, "topic_id", None)}
+        for one in topics
+    ]
+    return {"brokers": (), "controller_id": -1, "topics": refused, "error_code": error}
+
+
+def _wanted_topics(topics: Sequence[Any]) -> Sequence[Any]:
+    """Names, or ids if there is any; each once. None stands for a topic that has neither."""
+    ids = [getattr(one, "topic_id", None) for one in topics]
+    by_id = dict.fromkeys(one for one in ids if one is not None)
+    return tuple(by_id) or tuple(dict.fromkeys(one.name for one in topics))
 
 
 def _wanted(call: Call, one: Any, errors: Mapping[str, str]) -> Values:
     metadata = call.broker.node.metadata
-    topic_id = getattr(one, "topic_id", None)
-    name = metadata.topic_names.get(topic_id.bytes) if topic_id is not None else one.name
+    name = one if isinstance(one, str) else metadata.topic_names.get(one.bytes)
     topic = metadata.topics.get(name) if name else None
     if topic is not None:
         return _topic(call, topic)
-    if topic_id is not None:
-        return {"error_code": "UNKNOWN_TOPIC_ID", "name": None, "topic_id": topic_id}
-    return {"error_code": errors.get(one.name, UNKNOWN), "name": one.name}
+    if not isinstance(one, str):
+        return {"error_code": "UNKNOWN_TOPIC_ID", "name": None, "topic_id": one}
+    error = errors.get(one, UNKNOWN)
+    return {"error_code": error, "name": one, "is_internal": one in INTERNAL_TOPICS}
 
 
 def _topic(call: Call, topic: Topic) -> Values:

@@ -2,6 +2,7 @@
 (KIP-848)."""
 
 from collections.abc import Generator, Iterable
+from itertools import islice
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
@@ -26,31 +27,39 @@ def handle(call: Call) -> Handling:
 
 
 def _group(call: Call, group: Any, *, stable: bool) -> Generator[Any, Any, Values]:
-    wanted, unknown = None, list[FetchedOffset]()
+    """The offsets of one group, topic by topic as they were asked for; unknown ids come last."""
+    named = [(topic, *_topic(call, topic)) for topic in group.topics or ()]
+    known = [one for one in named if one[1] is not None]
+    wanted: list[tuple[TopicPartition, Uuid]] | None = None
     if group.topics is not None:
-        wanted = list[tuple[TopicPartition, Uuid]]()
-        for topic in group.topics:
-            name, topic_id = _topic(call, topic)
-            for index in topic.partition_indexes:
-                if name is None:
-                    where = TopicPartition("", index)
-                    unknown.append(FetchedOffset(where, "UNKNOWN_TOPIC_ID", topic_id=topic_id))
-                else:
-                    wanted.append((TopicPartition(name, index), topic_id))
+        wanted = [
+            (TopicPartition(name or "", index), topic_id)
+            for topic, name, topic_id in known
+            for index in topic.partition_indexes
+        ]
     member_id, member_epoch = getattr(group, "member_id", None), getattr(group, "member_epoch", -1)
     answer: OffsetFetchResponse = yield OffsetFetchRequest(
         group.group_id, wanted, member_id, member_epoch, stable
     )
-    fetched: Iterable[FetchedOffset] = (*answer.partitions, *unknown)
+    fetched = answer.partitions
     if answer.error is not None:
-        fetched = ()
-        if call.version < GROUP_ERROR and wanted is not None:
-            fetched = [FetchedOffset(name, answer.error) for name, _ in wanted]
-    return {
-        "group_id": group.group_id,
-        "error_code": answer.error,
-        "topics": _topics(call, fetched),
-    }
+        old = call.version < GROUP_ERROR and wanted is not None
+        fetched = [FetchedOffset(name, answer.error) for name, _ in wanted or ()] if old else ()
+        known, named = (known, named) if old else ([], [])
+    if wanted is None:
+        topics = _all_topics(call, fetched)
+    else:
+        rest = iter(fetched)
+        topics = [
+            _of_topic(name, topic_id, islice(rest, len(topic.partition_indexes)))
+            for topic, name, topic_id in known
+        ]
+        topics += [
+            _of_topic("", topic_id, map(_unknown, topic.partition_indexes))
+            for topic, name, topic_id in named
+            if name is None
+        ]
+    return {"group_id": group.group_id, "error_code": answer.error, "topics": topics}
 
 
 def _topic(call: Call, topic: Any) -> tuple[str | None, Uuid]:
@@ -60,19 +69,25 @@ def _topic(call: Call, topic: Any) -> tuple[str | None, Uuid]:
     return name_of(call, topic.topic_id), topic_id
 
 
-def _topics(call: Call, fetched: Iterable[FetchedOffset]) -> list[Values]:
-    topics: dict[tuple[str, bytes], list[Values]] = {}
+def _all_topics(call: Call, fetched: Iterable[FetchedOffset]) -> list[Values]:
+    """Every offset that the group has, by topic."""
+    topics: dict[tuple[str, Uuid], list[FetchedOffset]] = {}
     for one in fetched:
         topic_id = one.topic_id
         if call.version >= TOPIC_IDS and topic_id == NO_ID:
             topic_id = id_of(call, one.partition.topic)
             if topic_id == NO_ID:
                 continue  # it cannot be named
-        topics.setdefault((one.partition.topic, topic_id), []).append(_fetched(one))
-    return [
-        {"name": name, "topic_id": topic_id, "partitions": partitions}
-        for (name, topic_id), partitions in topics.items()
-    ]
+        topics.setdefault((one.partition.topic, topic_id), []).append(one)
+    return [_of_topic(name, topic_id, of) for (name, topic_id), of in topics.items()]
+
+
+def _of_topic(name: str | None, topic_id: Uuid, fetched: Iterable[FetchedOffset]) -> Values:
+    return {"name": name, "topic_id": topic_id, "partitions": [_fetched(one) for one in fetched]}
+
+
+def _unknown(index: int) -> FetchedOffset:
+    return FetchedOffset(TopicPartition("", index), "UNKNOWN_TOPIC_ID")
 
 
 def _fetched(one: FetchedOffset) -> Values:

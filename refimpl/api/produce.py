@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
 from refimpl.controller.client_quotas import PRODUCE
+from refimpl.errors import Refusal
 from refimpl.messages.broker import ProducedPartition, ProduceRequest, TopicPartition
 from refimpl.messages.cluster import INTERNAL_TOPICS
 from refimpl.messages.transactions import ADD_PARTITION, DEFAULT_ERROR, GENERIC_ERROR
 from refimpl.named import named
-from refimpl.storage.format.batch import FLAGS_AT, TRANSACTIONAL
+from refimpl.storage.format.batch import CODEC, FLAGS_AT, MAGIC, MAGIC_AT, TRANSACTIONAL
+from refimpl.storage.format.compression import Codec
+from refimpl.storage.format.produced import only_batch
 from refimpl.wire import produce as wire
 from refimpl.wire.framing import Buffer
 
@@ -27,6 +30,9 @@ UNNAMED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 NONE = 0
 """`acks` of who wants no answer."""
 
+
+ZSTD = 7
+"""The first version whose records may be compressed by zstd (KIP-110)."""
 
 ABORTABLE, ADDS_PARTITION = 11, 12
 """The first versions with TRANSACTION_ABORTABLE, and of clients that leave it to leaders to add
@@ -56,14 +62,23 @@ def handle(call: Call) -> Handling:
             refused[partition] = ProducedPartition(partition, "UNKNOWN_TOPIC_ID")
             continue
         partition = named(TopicPartition, (name, number))
-        if name in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT:
+        internal = name in INTERNAL_TOPICS and partition in broker.node.metadata.partitions
+        if internal and call.client_id != ADMIN_CLIENT:
             why = f"Cannot append to internal topic {name}"
             error = "INVALID_TOPIC_EXCEPTION"
             refused[partition] = ProducedPartition(partition, error, message=why)
         elif request.transactional_id is None and _is_transactional(records):
             refused[partition] = ProducedPartition(partition, UNNAMED)
+        elif call.version < ZSTD and _is_zstd(records):
+            error = "UNSUPPORTED_COMPRESSION_TYPE"
+            refused[partition] = ProducedPartition(partition, error)
         else:
-            known[partition] = records
+            try:
+                is_there = partition in broker.node.metadata.partitions
+                known[partition] = only_batch(records) if is_there else records
+            except Refusal as refusal:
+                told = refusal.kafka_error, -1, -1, -1, str(refusal)
+                refused[partition] = ProducedPartition(partition, *told)
     quotas = broker.node.client_quotas
     call.throttle_ms = quotas.throttle_ms(PRODUCE, call.client_id, call.size, broker.now())
     body = ProduceRequest(
@@ -82,7 +97,17 @@ def handle(call: Call) -> Handling:
 
 def _is_transactional(records: memoryview) -> bool:
     """True if the first batch is of a transaction."""
-    return len(records) > FLAGS_AT and bool(records[FLAGS_AT] & TRANSACTIONAL)
+    return bool(_flags(records) & TRANSACTIONAL)
+
+
+def _is_zstd(records: memoryview) -> bool:
+    """True if the first batch is compressed by zstd."""
+    return _flags(records) & CODEC == Codec.ZSTD
+
+
+def _flags(records: memoryview) -> int:
+    """The low byte of the first batch's attributes; 0 if there is no batch of today's format."""
+    return records[FLAGS_AT] if len(records) > FLAGS_AT and records[MAGIC_AT] == MAGIC else 0
 
 
 def _support(version: int) -> int:

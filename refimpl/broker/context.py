@@ -1,11 +1,12 @@
 """The state that the parts of a node share: its identity, its partitions, and its outputs."""
 
+from collections.abc import Container
 from typing import Any
 
 from attrs import define, field
 
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.errors import PartitionOffline, UnknownTopicOrPartition
+from refimpl.broker.errors import NotLeader, PartitionOffline, UnknownTopicOrPartition
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal, StorageOffline
 from refimpl.messages.broker import Request, Response, TopicPartition
@@ -25,6 +26,8 @@ class Context:
     #: Counts the processes of this broker
     incarnation_id: int
     partitions: dict[TopicPartition, Partition] = field(factory=dict[TopicPartition, Partition])
+    #: The partitions of the cluster, as far as this broker knows
+    known: Container[TopicPartition] = ()
     #: Partitions whose log failed, and the reason; they stay so until the process starts again
     offline: dict[TopicPartition, str] = field(factory=dict[TopicPartition, str])
     #: True if a log has failed since the last check
@@ -43,12 +46,18 @@ class Context:
         self.requests = (self.incarnation_id % 2048) << _PROCESS_BITS
 
     def partition(self, name: TopicPartition) -> Partition:
-        """The partition of this name; raises a refusal if it does not exist here, or is offline."""
+        """The partition of this name; raises a refusal if it does not exist here, or is offline.
+
+        A partition of other brokers is refused in another way than one that nobody knows: a client
+        that came to the wrong broker has to look for the leader again.
+        """
         partition = self.partitions.get(name)
         if partition is not None:
             return partition
         if name in self.offline:
             raise PartitionOffline(self.id, name, self.offline[name])
+        if name in self.known:
+            raise NotLeader(self.id, name)
         raise UnknownTopicOrPartition(self.id, name)
 
     def refused(self, what: str, refusal: Refusal) -> None:

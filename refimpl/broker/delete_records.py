@@ -4,7 +4,7 @@ from attrs import define
 
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import DelayedDelete
-from refimpl.broker.errors import NotLeader, OutsideCommitted, PolicyViolation
+from refimpl.broker.errors import InternalTopic, NotLeader, OutsideCommitted, PolicyViolation
 from refimpl.broker.fetch import must_stand_in
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
@@ -16,7 +16,7 @@ from refimpl.messages.broker import (
     Request,
     TopicPartition,
 )
-from refimpl.messages.cluster import ClusterMetadata
+from refimpl.messages.cluster import INTERNAL_TOPICS, ClusterMetadata
 from refimpl.messages.observations import Refused
 
 
@@ -37,6 +37,8 @@ class Deletes:
         moved: list[Partition] = []
         for name, offset in asked.items():
             try:
+                if name.topic in INTERNAL_TOPICS and name in self.metadata.partitions:
+                    raise InternalTopic(name.topic)
                 partition = self.context.partition(name)
                 wanted = self._delete_one(partition, offset)
             except Refusal as refusal:

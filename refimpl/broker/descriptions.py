@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from attrs import define
 
 from refimpl.broker.context import Context
-from refimpl.broker.fetch import must_stand_in
 from refimpl.errors import Refusal
 from refimpl.machines.producer import Producer
 from refimpl.messages.broker import (
@@ -28,7 +27,7 @@ class Descriptions:
     context: Context
 
     def producers(self, request: Request) -> None:
-        """DescribeProducers: only the leader knows all producers (KIP-664)."""
+        """DescribeProducers: who writes, as far as this replica knows, leader or not (KIP-664)."""
         body: DescribeProducersRequest = request.body
         found = tuple(map(self._producers_of, body.partitions))
         self.context.respond(request, DescribeProducersResponse(found))
@@ -36,7 +35,6 @@ class Descriptions:
     def _producers_of(self, name: TopicPartition) -> DescribedProducers:
         try:
             partition = self.context.partition(name)
-            must_stand_in(partition)
         except Refusal as refusal:
             return DescribedProducers(name, refusal.kafka_error)
         return DescribedProducers(name, None, _active(partition.log.producers.producers))

@@ -8,10 +8,10 @@ from refimpl.messages.broker import TopicPartition
 
 @frozen
 class UnknownTopicOrPartition(Refusal):
-    """This broker has no such partition."""
+    """No broker has such a partition, as far as this one knows."""
 
     kafka_error = "UNKNOWN_TOPIC_OR_PARTITION"
-    says = "broker {broker} has no replica of {partition}"
+    says = "broker {broker} knows no partition {partition}"
     broker: int
     partition: TopicPartition
 
@@ -67,6 +67,15 @@ class PolicyViolation(Refusal):
 
 
 @frozen
+class InternalTopic(Refusal):
+    """The topic is the coordinators' own."""
+
+    kafka_error = "INVALID_TOPIC_EXCEPTION"
+    says = "records of {topic} are the coordinators' to delete"
+    topic: str
+
+
+@frozen
 class NotLeader(Refusal):
     """The request is for the leader, and this replica is not."""
 
@@ -74,6 +83,15 @@ class NotLeader(Refusal):
     says = "broker {broker} does not lead {partition}"
     broker: int
     partition: TopicPartition
+
+
+@frozen
+class InvalidMaxBytes(Refusal):
+    """A Fetch request asks for less than nothing. Kafka fails at it, and has no code for it."""
+
+    kafka_error = "UNKNOWN_SERVER_ERROR"
+    says = "at most {max_bytes} bytes, where 0 is the least"
+    max_bytes: int
 
 
 @frozen

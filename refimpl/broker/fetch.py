@@ -9,7 +9,7 @@ from collections.abc import Callable
 from attrs import define, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.errors import NotLeader
+from refimpl.broker.errors import InvalidMaxBytes, NotLeader
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import DelayedFetch, FetchPart, Partition
 from refimpl.broker.replica_selector import RACK_AWARE, preferred_read_replica
@@ -64,7 +64,7 @@ class Fetches:
             FetchPart(one, partitions.get(one.wanted.partition), at_follower) for one in wanted
         ]
         fetch = DelayedFetch(request, parts, session)
-        if body.replica_id != CONSUMER:
+        if body.replica_id >= 0:
             for part in parts:
                 self._hear(now, request, part, heard)
         elif body.rack_id and self.context.config.replica_selector_class == RACK_AWARE:
@@ -102,6 +102,11 @@ class Fetches:
         remembered, follower = part.remembered, body.replica_id
         name, end, leader_epoch, last_epoch, number, _, log_start = remembered.wanted
         number = remembered.number if number else request.correlation_id
+        if leader_epoch < 0 and part.partition is not None:
+            if not self._is_replica(part.partition, follower):
+                part.decided = FetchedPartition(name, NotLeader.kafka_error)
+                return
+            leader_epoch = part.partition.replica.epoch
         said = follower, body.replica_epoch, number, leader_epoch, end, last_epoch
         asked = named(ReplicaFetch, said)
         try:
@@ -120,6 +125,11 @@ class Fetches:
             heard(now, partition, follower, end, log_start)
         else:
             part.decided = _fetched(partition, (), diverging)
+
+    def _is_replica(self, partition: Partition, broker: int) -> bool:
+        """True if this broker has a replica, so that it may fetch without naming an epoch."""
+        known = self.metadata.partitions.get(partition.name)
+        return known is not None and broker in known.replicas
 
     # A consumer is sent elsewhere
 
@@ -179,6 +189,8 @@ class Fetches:
         try:
             partition = self.context.partition(name)
             limit = min(part.remembered.wanted.max_bytes, room)
+            if limit < 0 and part.partition is not None and part.has_records(isolation_level):
+                raise InvalidMaxBytes(limit)
             if empty:
                 limit = max(limit, 1)
             if part.asked is None:
@@ -243,13 +255,13 @@ def must_stand_in(
 ) -> None:
     """Raise a refusal unless this replica may be read.
 
-    It must lead, or follow if that is enough, and be in the leader epoch that the client names, if
-    any.
+    It must be in the leader epoch that the client names, if any, and lead, or follow if that is
+    enough.
     """
     replica = partition.replica
-    if not partition.may_be_read(at_follower=at_follower):
-        raise NotLeader(replica.id, partition.name)
     if 0 <= leader_epoch < replica.epoch:
         raise FencedLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)
     if leader_epoch > replica.epoch:
         raise UnknownLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)
+    if not partition.may_be_read(at_follower=at_follower):
+        raise NotLeader(replica.id, partition.name)

@@ -45,6 +45,9 @@ class Forwarding:
     def forward(self, now: int, request: Request) -> None:
         """Send a request to the controller."""
         timeout_ms = getattr(request.body, "timeout_ms", GIVE_UP_MS)
+        if timeout_ms <= 0 and not isinstance(request.body, c.ListPartitionReassignmentsRequest):
+            self._refuse(request, "REQUEST_TIMED_OUT", None)  # before anything is done
+            return
         self._send(Forwarded(request, now + timeout_ms))
 
     def _send(self, one: Forwarded) -> None:
@@ -84,9 +87,11 @@ class Forwarding:
                 self._send(one)
 
     def _timed_out(self, one: Forwarded) -> None:
-        error = "REQUEST_TIMED_OUT"
-        self.context.outputs.append(Refused(type(one.request.body).__name__, error))
-        self.context.respond(one.request, c.ControlResponse(error, "The request timed out."))
+        self._refuse(one.request, "REQUEST_TIMED_OUT", "The request timed out.")
+
+    def _refuse(self, request: Request, error: str, message: str | None) -> None:
+        self.context.outputs.append(Refused(type(request.body).__name__, error))
+        self.context.respond(request, c.ControlResponse(error, message))
 
 
 # Topics that are created on demand

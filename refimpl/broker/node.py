@@ -119,6 +119,7 @@ class Node:
         """Create the parts of the node, and map requests to their handlers."""
         context = self.context = Context(self.id, self.config, self.incarnation_id)
         self.metadata = Metadata(context=context)
+        context.known = self.metadata.partitions
         self.lifecycle = Lifecycle(
             context, self.metadata, self.logs.clean_shutdown_epoch(), self.address
         )

@@ -9,8 +9,10 @@ from refimpl.broker.errors import OffsetNotAvailable
 from refimpl.broker.fetch import must_stand_in
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
+from refimpl.machines.replica_log import UNDEFINED_EPOCH, EpochEnd
 from refimpl.messages.broker import (
     CONSUMER,
+    DEBUGGING_CONSUMER,
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -46,23 +48,28 @@ class Offsets:
         results: list[tuple[TopicPartition, str | None, int, int]] = []
         for name, current, epoch in body.partitions:
             try:
-                log = self._led(name, current).log
+                log = self._read_at(name, current).log
             except Refusal as refusal:
                 results.append((name, refusal.kafka_error, -1, -1))
                 continue
             found = log.end_of(epoch)
+            if epoch < UNDEFINED_EPOCH < log.latest_epoch:
+                found = EpochEnd(epoch, log.start)  # before the first: that is where it would end
             results.append((name, None, found.epoch, found.end))
         self.context.respond(request, OffsetForLeaderEpochResponse(tuple(results)))
 
-    def _led(self, name: TopicPartition, leader_epoch: int) -> Partition:
+    def _read_at(
+        self, name: TopicPartition, leader_epoch: int, *, at_follower: bool = False
+    ) -> Partition:
         partition = self.context.partition(name)
-        must_stand_in(partition, leader_epoch)
+        must_stand_in(partition, leader_epoch, at_follower=at_follower)
         return partition
 
     def _listed(self, body: ListOffsetsRequest, asked: ListOffsetsPartition) -> ListedOffset:
         name, timestamp, current = asked
         try:
-            partition = self._led(name, current)
+            anywhere = body.replica_id == DEBUGGING_CONSUMER
+            partition = self._read_at(name, current, at_follower=anywhere)
             return _offset(body, partition, timestamp)
         except Refusal as refusal:
             self.context.refused("ListOffsets", refusal)
@@ -77,7 +84,8 @@ def _offset(body: ListOffsetsRequest, partition: Partition, timestamp: int) -> L
     """
     name, log, replica = partition.name, partition.log, partition.replica
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return ListedOffset(name, None, log.start, -1, log.epoch_at(log.start))
+        epoch = log.epoch_at(log.start) if log.start < log.end else log.latest_epoch
+        return ListedOffset(name, None, log.start, -1, epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return ListedOffset(name, None)  # this log has no remote storage
     for_consumer = body.replica_id == CONSUMER

@@ -9,7 +9,7 @@ from refimpl.broker.context import Context
 from refimpl.broker.delayed import ANSWERED, DelayedProduce, WaitingBatch
 from refimpl.broker.errors import InvalidRequiredAcks, NotLeader
 from refimpl.broker.partition import Partition
-from refimpl.errors import InvalidRecords, Refusal
+from refimpl.errors import InvalidRecords, InvalidTimestamp, Refusal
 from refimpl.machines.replica_log import Appended, Batch, Guard
 from refimpl.messages.broker import (
     ProducedPartition,
@@ -56,7 +56,8 @@ class Produces:
                 appended = self._append(partition, batch, body.acks, guard)
             except Refusal as refusal:
                 self.context.refused("Produce", refusal)
-                records = refusal.records if isinstance(refusal, InvalidRecords) else ()
+                named_ones = isinstance(refusal, InvalidRecords | InvalidTimestamp)
+                records = refusal.records if named_ones else ()
                 why = refusal.kafka_error, -1, -1, -1, str(refusal), records
                 self._result(delayed, ProducedPartition(name, *why))
                 continue

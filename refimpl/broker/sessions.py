@@ -10,7 +10,6 @@ from attrs import define, field
 
 from refimpl.broker.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from refimpl.messages.broker import (
-    CONSUMER,
     NEW_SESSION,
     SESSIONLESS,
     FetchedPartition,
@@ -95,7 +94,7 @@ class FetchSessions:
     def _create(self, request: FetchRequest) -> FetchSession:
         """Create a session; a replica has at most one."""
         self.sessions.pop(request.session_id, None)
-        if request.replica_id != CONSUMER:
+        if request.replica_id >= 0:
             for session in list(self.sessions.values()):
                 if session.replica_id == request.replica_id:
                     del self.sessions[session.id]

@@ -148,7 +148,7 @@ class Offsets:
             return self.store.logic_of(group).check_commit(now, group, by, request)
         if generation < 0:
             return {}
-        if self.store.has_offsets(group_id):
+        if self.store.is_simple(group_id):
             raise NobodyIsMember(group_id, request.member_id)
         if by.knows_member_epochs:
             raise GroupIdNotFound(group_id)
@@ -204,7 +204,7 @@ class Offsets:
             logic = self.store.logic_of(group)
             logic.check_delete_offsets(group)
             subscribed = logic.subscribed_topics(group)
-        elif not self.store.has_offsets(group_id):
+        elif not self.store.is_simple(group_id):
             raise GroupIdNotFound(group_id)
         results: list[tuple[TopicPartition, str | None]] = []
         for name in request.partitions:
@@ -214,6 +214,8 @@ class Offsets:
             known = self.store.offsets.get(place) is not None or self.store.is_unstable(place)
             if known and not in_use:
                 records.append(tombstone(group_id, name))
+        if group is None:
+            self.store.emptied[group_id] = None
         answer = Answer(token, m.OffsetDeleteResponse(None, results))
         return Outcome(records, (answer,))
 
@@ -245,6 +247,7 @@ class Offsets:
         So do those that an open transaction may replace, and their group (KAFKA-19163).
         """
         records: list[CoordinatorRecord] = []
+        self.store.emptied.clear()
         for group_id in self.store.group_ids():
             offsets = list(self.store.offsets_of(group_id))
             pending = self.store.unstable_of(group_id)

@@ -58,7 +58,7 @@ class Operators:
         logic = None if group is None else self.store.logic_of(group)
         if logic is not None and logic.group_type == m.CLASSIC:
             body = logic.described(group_id, group)
-        elif logic is None and self.store.has_offsets(group_id, committed=True):
+        elif logic is None and self.store.is_simple(group_id, committed=True):
             body = m.DescribeGroupResponse(group_id, None, state=EMPTY)
         else:
             what = "not found." if logic is None else "is not a classic group."
@@ -76,7 +76,7 @@ class Operators:
         if logic is not None and logic.group_type == m.CONSUMER:
             body = logic.described(group_id, group)
         else:
-            known = logic is not None or self.store.has_offsets(group_id, committed=True)
+            known = logic is not None or self.store.is_simple(group_id, committed=True)
             why = f"Group {group_id} " + ("is not a consumer group." if known else "not found.")
             body = m.ConsumerGroupDescribeResponse(group_id, "GROUP_ID_NOT_FOUND", why)
         return Outcome(answers=(Answer(token, body),), waits=False)
@@ -88,6 +88,7 @@ class Operators:
         records = tombstones(self.store, group_id)
         if group is not None:
             records += self.store.logic_of(group).deletion(group_id, group)
-        elif not records:
+        elif not records and group_id not in self.store.emptied:
             raise GroupIdNotFound(group_id)
+        self.store.emptied.pop(group_id, None)
         return Outcome(records, (Answer(token, m.DeleteGroupResponse(group_id, None)),))

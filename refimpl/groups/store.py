@@ -57,6 +57,9 @@ class GroupStore:
     partitions: dict[str, dict[TopicPartition, None]] = field(
         factory=dict[str, dict[TopicPartition, None]]
     )
+    #: Simple groups whose last offset was deleted by request. As in Kafka they stay until offsets
+    #: are expired, or until the coordinator moves.
+    emptied: dict[str, None] = field(factory=dict[str, None])
     #: The producers that have or had a pending offset of each place, and the places of each
     _producers: dict[Place, dict[int, None]] = field(factory=dict[Place, dict[int, None]])
     _places: dict[int, dict[Place, None]] = field(factory=dict[int, dict[Place, None]])
@@ -218,8 +221,10 @@ class GroupStore:
             elif self.offsets.is_gone((group_id, name)):
                 self._forget(group_id, name)
 
-    def has_offsets(self, group_id: str, *, committed: bool = False) -> bool:
-        """True if a group has any offset, pending ones too."""
+    def is_simple(self, group_id: str, *, committed: bool = False) -> bool:
+        """True for a group that has any offset, pending ones too, or had one a moment ago."""
+        if group_id in self.emptied:
+            return True
         first = next(self.offsets_of(group_id, committed=committed), None)
         return first is not None or bool(self.unstable_of(group_id))
 
@@ -228,6 +233,6 @@ class GroupStore:
         groups = self.groups.committed_keys() if committed else self.groups.current
         known = dict.fromkeys(groups)
         known |= dict.fromkeys(
-            one for one in list(self.partitions) if self.has_offsets(one, committed=committed)
+            one for one in list(self.partitions) if self.is_simple(one, committed=committed)
         )
-        return list(known)
+        return list(known | self.emptied)

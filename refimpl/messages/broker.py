@@ -14,6 +14,9 @@ from refimpl.storage.format.txn_index import AbortedTxn
 CONSUMER = -1
 """The replica id of a Fetch or ListOffsets from a client."""
 
+DEBUGGING_CONSUMER = -2
+"""The replica id of a client that reads at any replica; ListOffsets tells it the log's own end."""
+
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 """Isolation levels: up to the high watermark; up to the last stable offset (KIP-98)."""
 

@@ -455,6 +455,9 @@ def refused(request: object, error: str, message: str | None = None) -> object:
         case HeartbeatRequest():
             return HeartbeatResponse(error)
         case LeaveGroupRequest():
+            if error == "UNKNOWN_MEMBER_ID":  # of a group that is not there nobody is a member
+                left = [LeftMember(*one[:2], error) for one in request.members]
+                return LeaveGroupResponse(None, left)
             return LeaveGroupResponse(error)
         case ConsumerGroupHeartbeatRequest():
             return ConsumerGroupHeartbeatResponse(error, message)

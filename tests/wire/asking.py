@@ -18,7 +18,14 @@ def topic(name: str, partitions: int = 1, replicas: int = 1, **more: Any) -> dic
 
 def create(ask: Ask, *topics: Mapping[str, Any], version: int = 7, **more: Any) -> dict[str, Any]:
     """CreateTopics."""
-    return ask("CreateTopics", version, topics=topics, timeout=TIMEOUT, **more)
+    return ask("CreateTopics", version, topics=topics, **{"timeout": TIMEOUT, **more})
+
+
+def batch(count: int, **more: Any) -> bytes:
+    """A batch of so many records, 1 ms apart."""
+    records = [Record(index, NOW + index, b"key", b"value") for index in range(count)]
+    asked: dict[str, Any] = {"base_offset": 0, **more}
+    return encode_batch(records, **asked)
 
 
 def produce(

@@ -77,15 +77,17 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "Produce",
-        r"partition_responses\[0\]\.(error_message|log_start_offset)$",
+        r"partition_responses\[\d\]\.(error_message|log_start_offset)$",
         "`error_message`, `log_start_offset`",
-        "a batch out of sequence: Kafka gives no reason; we name both numbers, and no log start",
+        "a batch that is refused: Kafka gives a reason with few errors; we give one with each, and "
+        "no log start",
     ),
     Row(
         "Produce",
         r"record_errors\[\d\]\.batch_index_error_message$",
         "`batch_index_error_message`",
-        "a record without a key for a compacted topic: in our own words",
+        "a record without a key for a compacted topic: in our own words; a timestamp that is out "
+        "of range: the range depends on the time",
     ),
     Row(
         "ConsumerGroupHeartbeat",

@@ -33,6 +33,7 @@ OF_A_RUN = {
     "log_dir": ("",),
     "total_bytes": (-1,),
     "usable_bytes": (-1,),
+    "log_append_time": (None,),
     # A member's id ends with a random one.
     "member_id": ("", "me", "nobody", None),
     "leader": ("",),
@@ -62,10 +63,24 @@ class Recorder:
     #: Whether configurations that were changed count some moments later, and nobody says when
     lagging: bool = False
     steps: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
+    _clients: dict[int, Client] = field(factory=dict[int, Client])
 
-    def ask(self, api: str, version: int, **values: Any) -> dict[str, Any]:
-        """One step."""
-        answer = self._asked(api, version, values)
+    def ask(
+        self,
+        api: str,
+        version: int,
+        *,
+        at: int | None = None,
+        patient: bool | None = None,
+        **values: Any,
+    ) -> dict[str, Any]:
+        """One step.
+
+        `at` names another broker than the first one. It is asked once, unless one is `patient`.
+        """
+        client = self.client if at is None else self._client_of(at)
+        waits = at is None if patient is None else patient
+        answer = self._asked(client, api, version, values, waits=waits)
         if answer.get(THROTTLE_TIME, 0) > 0:
             self.client.again()
         if api == "AlterClientQuotas":
@@ -75,16 +90,33 @@ class Recorder:
             self._wait_until_settled(preferred=api == "ElectLeaders")
         asked = settled(json.loads(json.dumps(values, default=_text)))
         step = {"api": api, "version": version, "asked": asked, "answer": settled(answer)}
+        if at is not None:
+            step["at"] = at
         self.steps.append(json.loads(json.dumps(step)))
         return answer
 
-    def _asked(self, api: str, version: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _client_of(self, broker: int) -> Client:
+        """A connection to a broker of this id, which stays."""
+        if broker not in self._clients:
+            listed = self.observer.ask("Metadata", 9, {"topics": []})["brokers"]
+            port = next(one["port"] for one in listed if one["node_id"] == broker)
+            self._clients[broker] = Client.connect(port)
+        return self._clients[broker]
+
+    def close(self) -> None:
+        """Close the connections to other brokers."""
+        for client in self._clients.values():
+            client.__exit__()
+
+    def _asked(
+        self, client: Client, api: str, version: int, values: Mapping[str, Any], *, waits: bool
+    ) -> dict[str, Any]:
         """The answer of a broker that has taken over what the controller has decided."""
         until, answers = time.monotonic() + QUIET_SECONDS, list[dict[str, Any]]()
         while True:
-            answers.append(self.client.ask(api, version, values))
+            answers.append(client.ask(api, version, values))
             text = json.dumps(answers[-1])
-            if time.monotonic() > until:
+            if time.monotonic() > until or not waits:
                 return answers[-1]
             if any(one in text for one in NOT_YET):
                 continue
@@ -100,9 +132,13 @@ class Recorder:
         until = time.monotonic() + QUIET_SECONDS
         while time.monotonic() < until:
             moves = self.observer.ask("ListPartitionReassignments", 0, {"topics": None})["topics"]
-            topics = self.observer.ask("Metadata", 9, {"topics": None})["topics"]
-            partitions = [one for topic in topics for one in topic["partitions"]]
-            if not moves and all(_is_settled(one, preferred) for one in partitions):
+            known = [
+                client.ask("Metadata", 9, {"topics": None})["topics"]
+                for client in (self.observer, *self._clients.values())
+            ]
+            same = all(settled(one) == settled(known[0]) for one in known)
+            partitions = [one for topic in known[0] for one in topic["partitions"]]
+            if same and not moves and all(_is_settled(one, preferred) for one in partitions):
                 return
 
 
@@ -160,7 +196,10 @@ def record(name: str, port: int, *, lagging: bool = False) -> list[dict[str, Any
     """Every step of a script with the answer of the broker at this port."""
     with Client.connect(port) as client, Client.connect(port, "observer") as observer:
         recorder = Recorder(client, observer, lagging)
-        {**SCRIPTS, **OF_THREE}[name](recorder.ask)
+        try:
+            {**SCRIPTS, **OF_THREE}[name](recorder.ask)
+        finally:
+            recorder.close()
         return recorder.steps
 
 

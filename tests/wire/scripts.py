@@ -12,6 +12,8 @@ from tests.wire.feature_scripts import features
 from tests.wire.fetch_scripts import config_resources, fetches
 from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of_groups
 from tests.wire.quota_scripts import quotas, throttles
+from tests.wire.refusal_scripts import describing, leaving, reading, writing
+from tests.wire.role_scripts import roles
 from tests.wire.transaction_scripts import transactions
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
@@ -496,7 +498,7 @@ def replicas(ask: Ask) -> None:
     ask("Metadata", 12, topics=[{"name": "r"}, {"name": "s"}], allow_auto_topic_creation=False)
 
 
-OF_THREE: Mapping[str, Callable[[Ask], None]] = {"replicas": replicas}
+OF_THREE: Mapping[str, Callable[[Ask], None]] = {"replicas": replicas, "roles": roles}
 """Scripts for three brokers."""
 
 SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
@@ -515,4 +517,8 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "config_resources": config_resources,
     "features": features,
     "transactions": transactions,
+    "reading": reading,
+    "writing": writing,
+    "describing": describing,
+    "leaving": leaving,
 }

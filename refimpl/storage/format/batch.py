@@ -30,7 +30,7 @@ _MESSAGE = Struct(">qiIbbq")
 
 HEADER_SIZE, PLACED_SIZE = _HEADER.size, _PLACED.size
 LOG_OVERHEAD = 12  # the base offset and the length, which the length does not count
-MAGIC_AT, CRC_AT, CRC_FROM = 16, 17, 21
+LENGTH_AT, MAGIC_AT, CRC_AT, CRC_FROM = 8, 16, 17, 21
 FLAGS_AT = 22  # the low byte of the attributes
 NO_TIMESTAMP = NO_PRODUCER = NO_EPOCH = NO_SEQUENCE = -1
 MAGIC = 2
@@ -38,7 +38,7 @@ MAGIC = 2
 T = TypeVar("T")
 _key: Callable[[Any], bytes | None] = attrgetter("key")
 
-_CODEC = 0x07
+CODEC = 0x07
 _LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 _SEQUENCES = 1 << 31
 
@@ -133,7 +133,7 @@ _new = cast(
 def codec_of(attributes: int) -> Codec:
     """The codec that attributes name."""
     try:
-        return Codec(attributes & _CODEC)
+        return Codec(attributes & CODEC)
     except ValueError:
         raise CorruptBatch(f"codec {attributes & 0x07} is not known") from None
 
@@ -206,7 +206,7 @@ def converted(data: Buffer, position: int, header: BatchHeader, codec: Codec) ->
     records = compress(codec, decompress(header.codec, payload))
     fields = header._replace(
         length=HEADER_SIZE - LOG_OVERHEAD + len(records),
-        attributes=header.attributes & ~_CODEC | codec,
+        attributes=header.attributes & ~CODEC | codec,
     )
     packed = bytearray(_HEADER.pack(*fields)) + records
     _CRC.pack_into(packed, CRC_AT, crc32c(memoryview(packed)[CRC_FROM:]))
@@ -320,7 +320,7 @@ def _itself(record: Record) -> Record:
 def _uncompressed(header: BatchHeader, body: bytes) -> bytes:
     """The same batch with uncompressed records; the CRC stays that of the original."""
     length = HEADER_SIZE - LOG_OVERHEAD + len(body)
-    fields = header._replace(length=length, attributes=header.attributes & ~_CODEC)
+    fields = header._replace(length=length, attributes=header.attributes & ~CODEC)
     return _HEADER.pack(*fields) + body
 
 

@@ -2,8 +2,8 @@
 
 KIP-32 and KIP-937 (timestamps), KIP-74, KIP-98, KIP-724 (old formats are read and no longer
 written), KAFKA-18723. Every check reads only the 61 bytes of the header and the CRC, except for
-keys where a topic is compacted. Kafka opens each batch and checks every record. Here a batch whose
-header does not match its records is found by its reader.
+keys where a topic is compacted, and the codec's data. Kafka opens each batch and checks every
+record. Here a batch whose header does not match its records is found by its reader.
 """
 
 from refimpl.errors import (
@@ -13,12 +13,14 @@ from refimpl.errors import (
     InvalidTimestamp,
     MessageTooLarge,
     UnexpectedOffset,
+    UnreadableBatch,
     UnsupportedForMessageFormat,
 )
 from refimpl.machines.replica_log import Origin
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer
 from refimpl.storage.format.batch import (
+    HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
     NO_PRODUCER,
@@ -29,9 +31,10 @@ from refimpl.storage.format.batch import (
     converted,
     crc_matches,
     decode_keys,
+    decode_records,
     read_header,
 )
-from refimpl.storage.format.compression import Codec
+from refimpl.storage.format.compression import Codec, decompress
 
 Found = list[tuple[int, BatchHeader]]
 
@@ -59,9 +62,12 @@ def from_producer(data: Buffer, config: LogConfig, origin: Origin, now_ms: int) 
             raise CorruptBatch(f"the CRC of the batch at byte {position} does not match")
         _check_claims(header, origin)
         if stamped_by_producer:
-            _check_clock(header, config, now_ms)
-        if config.compacts and origin is Origin.CLIENT:
-            _check_keys(data, position)
+            _check_clock(data, position, header, config, now_ms)
+        if origin is Origin.CLIENT:
+            if config.compacts:
+                _check_keys(data, position)
+            elif header.codec is not Codec.NONE:
+                _check_codec(data, position, header)
     return found
 
 
@@ -125,7 +131,7 @@ def _check_claims(header: BatchHeader, origin: Origin) -> None:
             f"{header.record_count} records with a last offset delta of {header.last_offset_delta}"
         )
     if attributes & 0x07 > 4:
-        raise InvalidRecord(f"codec {attributes & 0x07} is not known")
+        raise UnreadableBatch(f"codec {attributes & 0x07} is not known")
     if origin is Origin.CLIENT:
         if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
             raise InvalidRecord(f"sequence {header.base_sequence} of an idempotent producer")
@@ -152,11 +158,42 @@ def _check_keys(data: Buffer, position: int) -> None:
         raise InvalidRecords(f"{why}, and {without} have none", tuple(named))
 
 
-def _check_clock(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    for timestamp in (header.base_timestamp, header.max_timestamp):
-        if timestamp == NO_TIMESTAMP:
-            continue
-        if now_ms - timestamp > config.message_timestamp_before_max_ms:
-            raise InvalidTimestamp(f"{timestamp} is too far before now, {now_ms}")
-        if timestamp - now_ms > config.message_timestamp_after_max_ms:
-            raise InvalidTimestamp(f"{timestamp} is too far after now, {now_ms}")
+def _check_codec(data: Buffer, position: int, header: BatchHeader) -> None:
+    """Refuse a batch whose data are not those of its codec: no consumer would get past it.
+
+    One that would be larger than any batch may be is left for its reader.
+    """
+    payload = memoryview(data)[position + HEADER_SIZE : position + header.size]
+    try:
+        decompress(header.codec, payload)
+    except MessageTooLarge:
+        return
+    except CorruptBatch as corrupt:
+        raise UnreadableBatch(corrupt.why) from None
+
+
+def _check_clock(
+    data: Buffer, position: int, header: BatchHeader, config: LogConfig, now_ms: int
+) -> None:
+    """Refuse a batch by its first and its newest timestamp, and name the records (KIP-467)."""
+    first = now_ms - config.message_timestamp_before_max_ms
+    last = now_ms + config.message_timestamp_after_max_ms
+    stamps = header.base_timestamp, header.max_timestamp
+    if all(one == NO_TIMESTAMP or first <= one <= last for one in stamps):
+        return
+    refused: list[tuple[int, str]] = []
+    try:
+        for number, record in enumerate(decode_records(data, position)):
+            stamp = record.timestamp
+            if stamp != NO_TIMESTAMP and not first <= stamp <= last and len(refused) < MOST_NAMED:
+                refused.append(
+                    (
+                        number,
+                        f"Timestamp {stamp} of message with offset {record.offset} is out of "
+                        f"range. The timestamp should be within [{first}, {last}]",
+                    )
+                )
+    except CorruptBatch as corrupt:
+        raise UnreadableBatch(corrupt.why) from None
+    why = "One or more records have been rejected due to invalid timestamp"
+    raise InvalidTimestamp(why, tuple(refused))

@@ -28,7 +28,7 @@ from refimpl.records.coordinators import (
 from refimpl.records.transactional import InTransaction, TransactionEnd
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer
-from refimpl.storage.format.batch import BatchHeader, batches, decode_records, encode_batch
+from refimpl.storage.format.batch import BatchHeader, decode_records, encode_batch, read_header
 from refimpl.storage.format.control import EndTxnMarker, encode_marker, read_marker
 from refimpl.storage.format.record import Record as KeyedRecord
 from refimpl.storage.format.txn_index import AbortedTxn
@@ -177,12 +177,11 @@ class PartitionReplicaLog:
         )
 
     def transactional(self, batch: Buffer) -> TransactionalBatch | None:
-        """The producer of the first batch that is of a transaction, if there is one."""
-        for _, header in batches(batch):
-            if header.is_transactional:
-                claims = header.producer_id, header.producer_epoch, header.base_sequence
-                return TransactionalBatch(*claims)
-        return None
+        """The producer of a batch that is of a transaction; None for any other."""
+        header = read_header(batch)
+        if not header.is_transactional:
+            return None
+        return TransactionalBatch(header.producer_id, header.producer_epoch, header.base_sequence)
 
     def keyed_records(
         self, start: int, records: MemoryRecords

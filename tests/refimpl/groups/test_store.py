@@ -52,7 +52,7 @@ def test_what_is_deleted_by_a_record_that_may_be_cut_off_is_known_until_that_is_
     store.replay(tombstone("g", T0), 5)
     assert list(store.offsets_of("g")) == []
     assert [value.offset for _, value in store.offsets_of("g", committed=True)] == [1]
-    assert (store.has_offsets("g"), store.has_offsets("g", committed=True)) == (False, True)
+    assert (store.is_simple("g"), store.is_simple("g", committed=True)) == (False, True)
     store.commit(6)
     assert "g" in store.partitions
     assert list(store.offsets_of("g", committed=True)) == []

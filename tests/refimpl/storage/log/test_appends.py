@@ -20,6 +20,7 @@ from refimpl.errors import (
     RefusedBatch,
     TransactionCoordinatorFenced,
     UnexpectedOffset,
+    UnreadableBatch,
     UnsupportedForMessageFormat,
 )
 from refimpl.machines.replica_log import Origin
@@ -106,7 +107,7 @@ REFUSED: dict[str, tuple[bytes, type[Refusal]]] = {
     "a control record": (batch(control=True), InvalidRecord),
     "two records that are one": (with_crc(patched(batch(), 57, 2, 4)), InvalidRecord),
     "no record": (with_crc(patched(patched(batch(), 57, 0, 4), 23, -1, 4)), InvalidRecord),
-    "a codec nobody knows": (with_crc(patched(batch(), 21, 6, 2)), InvalidRecord),
+    "a codec nobody knows": (with_crc(patched(batch(), 21, 6, 2)), UnreadableBatch),
     "a delete horizon": (batch(delete_horizon_ms=5), InvalidRecord),
     "no sequence": (batch(producer_id=7, producer_epoch=0), InvalidRecord),
     "a transaction of nobody": (batch(transactional=True), InvalidRecord),
@@ -131,8 +132,10 @@ def test_bounds_of_timestamps_are_inclusive() -> None:
     log = new_log(evolve(CONFIG, message_timestamp_before_max_ms=10))
     log.append_as_leader(batch(at_ms=NOW_MS - 10), 0, NOW_MS)
     log.append_as_leader(batch(at_ms=NOW_MS + HOUR_MS), 0, NOW_MS)
-    with pytest.raises(InvalidTimestamp, match="too far before"):
-        log.append_as_leader(batch(at_ms=NOW_MS - 11), 0, NOW_MS)
+    with pytest.raises(InvalidTimestamp, match="rejected due to invalid timestamp") as refused:
+        log.append_as_leader(batch(2, at_ms=NOW_MS - 11), 0, NOW_MS)
+    (number, why), *_ = refused.value.records
+    assert (number, f"within [{NOW_MS - 10}, {NOW_MS + HOUR_MS}]" in why) == (0, True)
 
 
 def test_the_broker_stamps_where_it_is_told_to() -> None:
