@@ -4,7 +4,7 @@ A batch is ready when it is full, when linger.ms is over, when memory is used up
 flushes or closes. Memory is counted by whole batches (buffer.memory); who finds none waits in turn.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
@@ -56,7 +56,7 @@ class Accumulator:
     builders: BuilderFactory
     backoff: Backoff
     #: Makes the partitioner of a topic, for records without a partition
-    sticky: "StickyFactory"
+    sticky: Callable[[int], Sticky]
     partitioners: dict[str, Sticky] = field(factory=dict[str, Sticky])
     #: Bytes of batches that are not settled
     used: int = 0
@@ -79,13 +79,11 @@ class Accumulator:
 
     def append(self, now: int, record: ToAppend, topic: Topic) -> "Appended | None":
         """Put a record into a batch; None if there is no memory for another one."""
-        sticky = None
         while True:
-            if record.partition is None:
+            sticky, number = None, record.partition
+            if number is None:
                 sticky = self._sticky(record.topic)
                 number = sticky.current(topic.partitions, topic.available).partition
-            else:
-                number = record.partition
             one = self.delivery.of(TopicPartition(record.topic, number))
             last = one.queue[-1] if one.queue else None
             if sticky is not None and (last is None or last.is_full):
@@ -93,15 +91,15 @@ class Accumulator:
                 sticky.filled(0, True, topic.partitions, topic.available)
                 if sticky.chosen is not chosen:
                     continue
-            break
-        if last is not None and not last.closed:
+            if last is None or last.closed:
+                break
             size = last.builder.size
             if self._into(last, record, now):
                 if sticky is not None:
                     grown = last.builder.size - size
                     sticky.filled(grown, last.is_full, topic.partitions, topic.available)
                 return Appended(last, len(one.queue) > 1 or last.is_full, False)
-            last.closed = True
+            last.closed = True  # and with that another partition may be chosen
         batch = self._begin(now, TopicPartition(record.topic, number), record)
         if batch is None:
             return None
@@ -118,6 +116,7 @@ class Accumulator:
         if self.used + limit > self.config.buffer_memory:
             return None
         self.used += limit
+        self._sticky(record.topic)  # whose load counts from the first batch on
         batch = ProducerBatch(partition, self.builders.new(limit), limit, now)
         if not self._into(batch, record, now):
             raise AssertionError("an empty batch has room for a record")
@@ -143,7 +142,7 @@ class Accumulator:
     def _sticky(self, topic: str) -> Sticky:
         sticky = self.partitioners.get(topic)
         if sticky is None:
-            sticky = self.partitioners[topic] = self.sticky(self.config.batch_size)
+            sticky = self.partitioners[topic] = self.sticky(max(1, self.config.batch_size))
         return sticky
 
     def release(self, batch: ProducerBatch) -> None:
@@ -289,16 +288,6 @@ class Appended(NamedTuple):
     batch: ProducerBatch
     is_full: bool
     is_new: bool
-
-
-class StickyFactory:
-    """Makes the partitioner of a topic."""
-
-    def __init__(self, draw: Any) -> None:
-        self._draw = draw
-
-    def __call__(self, batch_size: int) -> Sticky:
-        return Sticky(max(1, batch_size), self._draw)
 
 
 def _from(partitions: list[TopicPartition], start: int) -> Iterable[tuple[int, TopicPartition]]:

@@ -17,7 +17,6 @@ from refimpl.clients.metadata import ClientMetadata, Topic
 from refimpl.clients.producer.accumulator import (
     Accumulator,
     Appended,
-    StickyFactory,
     ToAppend,
 )
 from refimpl.clients.producer.batch import NONE, BuilderFactory, ProducerBatch
@@ -38,8 +37,8 @@ from refimpl.clients.producer.messages import (
 )
 from refimpl.clients.producer.partitioner import (
     ROUND_ROBIN,
-    RandomNumber,
     RoundRobin,
+    Sticky,
     partition_of_key,
 )
 from refimpl.clients.requests import Nodes, Pending
@@ -119,7 +118,7 @@ class ProducerMachine:
         self.nodes = Nodes(reconnect, config.request_timeout_ms, config.max_in_flight)
         self.accumulator = Accumulator(
             *(config, self.metadata, self.delivery, self.builders, retry),
-            StickyFactory(RandomNumber(self.chance)),
+            lambda size: Sticky(size, self._draw),
         )
         self._choose = config.partitioner
         if isinstance(self._choose, str):
@@ -129,6 +128,10 @@ class ProducerMachine:
                     f"{ROUND_ROBIN[0]}"
                 )
             self._choose = RoundRobin(self.chance)
+
+    def _draw(self) -> int:
+        """A number from 0 to below 2^31."""
+        return int(self.chance() * 2**31)
 
     # Inputs
 
@@ -330,10 +333,12 @@ class ProducerMachine:
         self._time_out(now)
         if self._waiting:
             self._admit(now)
-        while self._send(now):
-            pass
-        for batch in self.accumulator.expired(now):
-            self._expire(now, batch)
+        again = True
+        while again:
+            again = self._send(now)
+            for batch in self.accumulator.expired(now):
+                self._expire(now, batch)
+                again = True
         if self._waiting:
             self._admit(now)
         self._settle_flushes()
@@ -375,8 +380,8 @@ class ProducerMachine:
 
     def _produce(self, now: int, node: int, batches: list[ProducerBatch]) -> None:
         config = self.config
-        # Without idempotence only one request in flight keeps the order, and then partitions wait.
-        if not config.enable_idempotence and config.max_in_flight == 1:
+        # One request in flight is what keeps order without idempotence: over all leaders.
+        if config.max_in_flight == 1:
             self.accumulator.muted.update(one.partition for one in batches)
         sent = [(one, one.epoch, one.sequence) for one in batches]
         parts = [

@@ -5,7 +5,7 @@ partition whose batches wait gets fewer of them.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
 from attrs import define, field
@@ -78,7 +78,7 @@ class Sticky:
 
     batch_size: int
     #: A number from 0 to below 2^31
-    draw: "RandomNumber"
+    draw: Callable[[], int]
     chosen: Chosen | None = None
     #: The partitions that have load, each with the sum of the weights up to its own
     loads: tuple[Sequence[int], Sequence[int]] | None = None
@@ -124,13 +124,3 @@ class Sticky:
             return among[drawn % len(among)]
         loaded, sums = self.loads
         return loaded[bisect_right(sums, drawn % sums[-1])]
-
-
-class RandomNumber:
-    """Whole numbers from 0 to below 2^31, of a chance."""
-
-    def __init__(self, chance: Chance) -> None:
-        self._chance = chance
-
-    def __call__(self) -> int:
-        return int(self._chance() * 2**31)
