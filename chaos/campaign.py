@@ -66,6 +66,9 @@ SOMETIMES: Mapping[str, str] = {
     "quotas altered": "a quota that is changed",
     "restarts of the store": "a metadata store that crashes and recovers",
     "writes that a crash of the store kept": "a write that is there, and nobody was told",
+    "configured: min.insync.replicas": "a min.insync.replicas that changes",
+    "configured: consumer.session.timeout.ms": "a group's session that changes",
+    "coordinators loaded beside live ones": "a coordinator compared with one that loads",
     "transactions told committed": "a transaction that is committed",
     "transactions told aborted": "a transaction that is aborted",
     "transactions that timed out": "a transaction that takes too long",
@@ -182,7 +185,7 @@ def first_failing_seed(
     For mutants: a run that spends the event budget counts, as a machine that breaks does. Kinds of
     runs that some seeds draw take part only if `fixed` names them.
     """
-    plain = {"transactions": False, "static_members": False}
+    plain = {"transactions": False, "static_members": False, "reconfigures": False}
     orders = Orders({"events": budget, **plain, **fixed})
     found = (_result((orders, seed)) for seed in seeds)
     return next((result for result in found if result.oracle is not None), None)

@@ -109,7 +109,7 @@ def _topic(settings: Settings, partitions: int) -> dict[str, Any]:
     return {
         "partitions": partitions,
         "replication_factor": 3,
-        "min_insync_replicas": settings.min_isr,
+        "min_insync_replicas": 1 if settings.reconfigures else settings.min_isr,
         "cleanup_policy": "delete",
         "unclean_leader_election": settings.unclean,
         "eligible_leader_replicas": settings.elr,

@@ -31,6 +31,7 @@ from chaos.faults.nemesis import Nemesis, TransactionalClients
 from chaos.faults.script import Script, expand
 from chaos.oracles.availability import AvailabilityOracle
 from chaos.oracles.classic_group import ClassicGroupOracle
+from chaos.oracles.configurations import ConfigurationsOracle
 from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.control_plane import ControlPlaneOracle
 from chaos.oracles.coordinated_group import CoordinatedGroup
@@ -71,6 +72,7 @@ from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
 from chaos.sim.stored_hosts import StoredBrokerHost
 from refimpl.broker.config import BrokerConfig
+from refimpl.configs import Configs
 from refimpl.controller.controller import Controller
 from refimpl.controller.state import ControllerConfig
 from refimpl.groups.config import GroupConfig
@@ -219,6 +221,9 @@ def build(
     group = _group(simulation, offsets, of_topic, brokers, consumers)
     group.attach()
     LoadedOracle(simulation, brokers, simulation.counts).attach()
+
+    if settings.reconfigures:
+        ConfigurationsOracle(simulation, controller, brokers).attach()
 
     def judge_added(name: TopicPartition) -> None:
         oracle = judged[name] = judge(name)
@@ -462,7 +467,19 @@ def _controller_config(settings: Settings) -> ControllerConfig:
         min_insync_replicas=settings.min_isr,
         unclean_leader_election_enable=settings.unclean,
         eligible_leader_replicas=settings.elr,
+        configs=Configs(_of_all_groups(settings)),
     )
+
+
+def _of_all_groups(settings: Settings) -> Mapping[str, str]:
+    """Sessions of groups, as short as those of the brokers."""
+    session_ms = settings.member_session_ms
+    return {
+        "group.consumer.min.session.timeout.ms": "1",
+        "group.consumer.min.heartbeat.interval.ms": "1",
+        "group.consumer.session.timeout.ms": str(session_ms),
+        "group.consumer.heartbeat.interval.ms": str(session_ms // 4),
+    }
 
 
 def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
@@ -483,6 +500,8 @@ def _groups(settings: Settings) -> GroupConfig:
         offsets_commit_timeout_ms=settings.request_timeout_ms,
         offsets_load_buffer_size=settings.fetch_limit,
         consumer_session_timeout_ms=settings.member_session_ms,
+        consumer_min_session_timeout_ms=1,
+        consumer_min_heartbeat_interval_ms=1,
         consumer_heartbeat_interval_ms=settings.member_session_ms // 4,
         consumer_assignment_interval_ms=settings.assignment_interval_ms,
         consumer_assignors=(settings.server_assignor,),

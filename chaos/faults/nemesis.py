@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from attrs import define
+from attrs import define, field
 
 from chaos.clients.application import Applications
 from chaos.clients.group_member import GroupMember
@@ -13,6 +13,7 @@ from chaos.faults.script import Fault, Script
 from chaos.sim.addresses import (
     BROKERS,
     CONTROLLER,
+    GROUP,
     MOST_PARTITIONS,
     NAMED,
     NEMESIS,
@@ -27,10 +28,15 @@ from chaos.sim.store import StoreHost
 from refimpl.controller import znodes
 from refimpl.messages import controller as c
 from refimpl.messages.broker import Request, Response, TopicPartition
+from refimpl.messages.cluster import GROUP as GROUP_RESOURCE
+from refimpl.messages.cluster import TOPIC as TOPIC_RESOURCE
+from refimpl.messages.cluster import ConfigResource
 from refimpl.metadata.contract import Delete
 
 NODES = (CONTROLLER, *BROKERS)
 RETRY_MS = 100
+FIRST_CONFIGURATION = 1000
+"""Above the numbers of requests for partitions."""
 
 
 class Begin(NamedTuple):
@@ -87,6 +93,11 @@ class Nemesis:
     #: The number of partitions that the topic shall have, and the acknowledged number
     wanted: int = 0
     partitions: int = 0
+    #: The changes of configurations so far, and the newest of each that has no answer
+    configurations: int = 0
+    unanswered: dict[tuple[ConfigResource, str], int] = field(
+        factory=dict[tuple[ConfigResource, str], int]
+    )
 
     def start(self) -> None:
         """Put every fault on the timeline."""
@@ -255,8 +266,49 @@ class Nemesis:
             at_ms = self.simulation.timeline.now + RETRY_MS
             self.simulation.timeline.at(at_ms, NEMESIS, End(self._ask_for_partitions))
 
+    def _configure(self, fault: Fault) -> None:
+        """Change a configuration of a topic or of the group; repeat it until a controller has."""
+        resource, key, value = self._configuration(fault)
+        self.configurations += 1
+        number = self.unanswered[resource, key] = FIRST_CONFIGURATION + self.configurations
+        change = c.ConfigAlteration(key, c.SET, value)
+        body = c.Envelope(c.IncrementalAlterConfigsRequest(((resource, (change,)),)))
+
+        def ask() -> None:
+            if self.unanswered.get((resource, key)) == number:
+                for target in self.controller.believers():
+                    self.simulation.network.send(Request(NEMESIS, target, number, body))
+                at_ms = self.simulation.timeline.now + RETRY_MS
+                self.simulation.timeline.at(at_ms, NEMESIS, End(ask))
+
+        ask()
+
+    def _configuration(self, fault: Fault) -> tuple[ConfigResource, str, str]:
+        """The resource, the name of its setting, and the value; `who` stands for it."""
+        topic = ConfigResource(TOPIC_RESOURCE, _name(fault.partition).topic)
+        group = ConfigResource(GROUP_RESOURCE, GROUP)
+        match fault.how:
+            case "min_isr":
+                return topic, "min.insync.replicas", str(fault.who)
+            case "unclean":
+                return topic, "unclean.leader.election.enable", str(fault.who > 1).lower()
+            case "session":
+                session_ms = fault.who * self.simulation.settings.member_session_ms
+                return group, "consumer.session.timeout.ms", str(session_ms)
+            case _:
+                return group, "consumer.assignment.interval.ms", str(100 * (fault.who - 1))
+
+    def _configured(self, number: int) -> None:
+        """A controller has taken a change."""
+        for (resource, key), unanswered in list(self.unanswered.items()):
+            if unanswered == number:
+                del self.unanswered[resource, key]
+                self.simulation.counts[f"configured: {key}"] += 1
+
     def _answered(self, response: Response) -> None:
         match response.body:
+            case c.AlterConfigsResponse([c.ResourceResult(error=None)]):
+                self._configured(response.correlation_id)
             case c.CreatePartitionsResponse([c.TopicResult(error=None)]):
                 self.partitions = max(self.partitions, response.correlation_id)
                 self.simulation.counts["partitions added to the topic"] += 1

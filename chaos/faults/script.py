@@ -13,6 +13,7 @@ from attrs import asdict, evolve, frozen
 from chaos.sim.addresses import MOST_PARTITIONS, NAMED, OFFSETS_NUMBER, RECEIPTS
 from chaos.sim.settings import (
     ADD_PARTITION,
+    CONFIGURE,
     FAULTS,
     LASTING_FAULTS,
     TRANSACTION_FAULTS,
@@ -27,9 +28,11 @@ CRASHES = ("at once", "writing")
 MARKERS = ("held", "lost", "doubled")
 ENDS = ("restarted", "abandoned")
 TAKEOVERS = ("meanwhile", "paused")
+CONFIGURATIONS = ("min_isr", "unclean", "session", "assignment")
 HOWS = {
     **{"cut": CUTS, "slow": CUTS, "noise": NOISES, "lag": LAGS, "store": CRASHES},
     **{"markers": MARKERS, "client_crash": ENDS, "client_takeover": TAKEOVERS},
+    CONFIGURE: CONFIGURATIONS,
 }
 MOST_CLIENTS = 6
 
@@ -89,6 +92,8 @@ class Fault:
                 return f"another instance takes over from {whom}{zombie}"
             case "depose":
                 return "delete /controller"
+            case "configure":
+                return self._configuration
             case "add_partition":
                 return "give orders one partition more"
             case "disk":
@@ -98,6 +103,19 @@ class Fault:
                 return f"elect broker {self.who} for {self._partition}{again}"
             case _:
                 return f"{self.what.removeprefix('member_').removeprefix('client_')} {whom}{last}"
+
+    @property
+    def _configuration(self) -> str:
+        """A change of a configuration in words; `who` stands for the value."""
+        match self.how:
+            case "min_isr":
+                return f"set min.insync.replicas of {self._partition} to {self.who}"
+            case "unclean":
+                return f"{'allow' if self.who > 1 else 'forbid'} unclean elections"
+            case "session":
+                return f"let sessions of the group last {self.who} times as long as at first"
+            case _:
+                return f"let {100 * (self.who - 1)} ms lie between the group's assignments"
 
     @property
     def _partition(self) -> str:
@@ -114,7 +132,7 @@ class Fault:
     def from_json(cls, values: dict[str, Any]) -> "Fault":
         """Read what `as_json` wrote; raises ValueError or TypeError."""
         fault = cls(**values)
-        known = (*FAULTS, ADD_PARTITION)
+        known = (*FAULTS, ADD_PARTITION, CONFIGURE)
         if fault.what not in known:
             raise ValueError(f"what: expected one of {', '.join(known)}, found {fault.what!r}")
         expected = HOWS.get(fault.what, ("",))
@@ -147,6 +165,8 @@ def expand(settings: Settings) -> Script:
         at += rng.expovariate(1.0 / settings.gap_ms)
     if settings.adds_partitions:
         faults = sorted([*faults, *_additions(settings)], key=lambda one: one.at_ms)
+    if settings.reconfigures:
+        faults = sorted([*faults, *_changes(settings)], key=lambda one: one.at_ms)
     if settings.transactions:
         faults = sorted([*faults, *_of_transactions(settings)], key=lambda one: one.at_ms)
     return tuple(faults)
@@ -201,6 +221,30 @@ def _additions(settings: Settings) -> Iterator[Fault]:
             soon = at_ms + int(rng.expovariate(1.0 / 50))
             what = rng.choice([one for one in YOUNG if one in settings.faults] or ["elect"])
             yield evolve(_fault(evolve(settings, faults=(what,)), soon, rng), partition=number)
+
+
+def _changes(settings: Settings) -> Iterator[Fault]:
+    """Changes of configurations, and often a fault of a leader near one.
+
+    The seed's other faults do not change. With ELR min.insync.replicas only becomes one: where it
+    is raised, records may be lost (docs/findings/kafka-raised-min-isr.md).
+    """
+    rng = Random(settings.seed * 2 + 1177)
+    kinds = [one for one in CONFIGURATIONS if one != "unclean" or settings.unclean]
+    named = {number for number, name in NAMED.items() if name.topic != RECEIPTS}
+    numbers = [*range(settings.partitions), OFFSETS_NUMBER]
+    numbers += sorted(named - {OFFSETS_NUMBER}) if settings.transactions else ()
+    at = rng.expovariate(1.0 / 300)
+    while at < settings.fault_ms:
+        how = rng.choice((*kinds, "min_isr"))
+        number = rng.choice(numbers)
+        value = 1 if how == "min_isr" and settings.elr else rng.randrange(1, 4)
+        yield Fault(int(at), CONFIGURE, value, number, how=how)
+        if rng.random() < 0.4:
+            what = rng.choice([one for one in YOUNG if one in settings.faults] or ["elect"])
+            near = int(at + rng.expovariate(1.0 / 50))
+            yield evolve(_fault(evolve(settings, faults=(what,)), near, rng), partition=number)
+        at += rng.expovariate(1.0 / 300)
 
 
 def _fault(settings: Settings, at_ms: int, rng: Random) -> Fault:

@@ -84,7 +84,8 @@ class OperationsOracle:
             path = change.path
             if path in PATHS and isinstance(change, Create | SetData):
                 for key, value in znodes.config_of(change.data).items():
-                    self.values[Setting(path, key)].add(value)
+                    if Setting(path, key) in self.values:  # others are not the operator's
+                        self.values[Setting(path, key)].add(value)
             elif path.startswith(f"{znodes.TOPICS}/") and path.count("/") == 3:
                 name = path.removeprefix(f"{znodes.TOPICS}/")
                 if isinstance(change, Create | SetData):

@@ -313,11 +313,11 @@ class PartitionOracle:
 
         Crashes that do not overlap never lead there while two replicas are required.
         """
-        state = self.state
+        state, changes = self.state, self.settings.reconfigures
         return (
             self.settings.elr
-            and not self.settings.unclean
-            and (self.settings.overlap or self.settings.min_isr < 2)
+            and (not self.settings.unclean or changes)
+            and (self.settings.overlap or self.settings.min_isr < 2 or changes)
             and state.leader is None
             and not state.isr | state.elr
         )
@@ -325,6 +325,7 @@ class PartitionOracle:
     def _isr_holds_committed(self) -> None:
         if self.unsettled:
             return
+        self.elr &= self.state.elr  # another min.insync.replicas clears it, without a decision
         for member in self.decision.isr | self.elr:
             if not self._holds_committed(self.replicas[member]):
                 raise self._broken(

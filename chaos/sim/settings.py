@@ -92,6 +92,9 @@ class Settings:
     # True if the topic gets more partitions during the run
     adds_partitions: bool = False
 
+    # True if configurations of topics and of the group change during the run
+    reconfigures: bool = False
+
     # Producers and applications write within transactions. Versions: the cluster's, and those that
     # clients draw from. Times: between two transactions, until they are aborted, and until unused
     # ids expire. `lone`: a partition has a single replica
@@ -154,7 +157,7 @@ class Settings:
         and with their retries.
         """
         calm = {"drop": 0.0, "stray": 0.0, "produce_ms": 50, "fetch_limit": 50, "fetch_wait_ms": 20}
-        lasting = evolve(self, request_timeout_ms=150, **calm)
+        lasting = evolve(self, request_timeout_ms=150, reconfigures=False, **calm)
         fault_ms = 3 * LASTING_FAULTS * lasting.settle_ms
         return evolve(
             lasting,
@@ -218,6 +221,8 @@ class Settings:
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         _one_of("assignor", self.assignor, tuple(ASSIGNORS))
         _one_of("server_assignor", self.server_assignor, tuple(SERVER_ASSIGNORS))
+        if self.lasting and self.reconfigures:
+            raise ValueError("lasting: expected without reconfigures, found reconfigures=true")
         if self.lasting and self.store:
             raise ValueError("lasting: expected without store, found store=true")
         if self.transactions and (self.lasting or self.deletes):
@@ -273,12 +278,14 @@ LASTING = ("crash", "stop", "pause", "cut", "lag")
 LASTING_FAULTS = 3
 ADD_PARTITION = "add_partition"
 """The faults that `adds_partitions` puts into a script, beside those that the seed draws."""
+CONFIGURE = "configure"
+"""What the setting `reconfigures` puts into a script."""
 
 
 SHARE = 0.2
 """The share of seeds that draw transactions."""
-STATIC = 0.2
-"""The share of seeds whose members are static."""
+STATIC = RECONFIGURES = 0.2
+"""The shares of seeds whose members are static, and in which configurations change."""
 
 
 def _of_type(name: str, value: object, like: object) -> None:
@@ -349,9 +356,11 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
 
 
 def _changing(seed: int) -> dict[str, Any]:
-    """A seed's static members; its other settings do not depend on them."""
-    rng = Random(seed * 2 + 1173)
-    return {"static_members": rng.random() < STATIC}
+    """A seed's static members and changes; its other settings do not depend on them."""
+    return {
+        "static_members": Random(seed * 2 + 1173).random() < STATIC,
+        "reconfigures": Random(seed * 2 + 1175).random() < RECONFIGURES,
+    }
 
 
 def _transactional(seed: int) -> dict[str, Any]:

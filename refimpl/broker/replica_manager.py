@@ -5,7 +5,7 @@ It is the part of Kafka's ReplicaManager that follows the metadata.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import define
+from attrs import define, field
 
 from refimpl.broker.context import Context
 from refimpl.broker.delete_records import Deletes
@@ -59,6 +59,8 @@ class ReplicaManager:
     transactions: TransactionCoordinators
     #: The file's settings, if topics and their logs are configured by Kafka's names
     configs: Configs | None = None
+    #: The partitions of which fewer replicas must be in sync than before this update
+    _lowered: list[Partition] = field(factory=list[Partition], init=False)
 
     def update(self, now: int, changes: Sequence[Change], *, is_full: bool) -> None:
         """Apply changes of the metadata.
@@ -87,6 +89,14 @@ class ReplicaManager:
                     pass
         if is_full and changes:
             self._delete_strays(now)
+        self._commit_with_fewer(now)
+
+    def _commit_with_fewer(self, now: int) -> None:
+        """Commit records that waited for more replicas than are required now."""
+        lowered, self._lowered = self._lowered, []
+        for partition in lowered:
+            if partition.replica.leads:
+                self.leader.advance_high_watermark(now, partition)
 
     def _is_new(self, change: PartitionRegistration) -> bool:
         """True if a log has to be created for it."""
@@ -121,10 +131,17 @@ class ReplicaManager:
             partition.log.configure(LogConfig.of(values, expiration_ms))
 
     def _require(self, partition: Partition, min_isr: int) -> None:
-        """Set the minimum ISR of a partition; at most its number of replicas."""
+        """Set the minimum ISR of a partition; at most its number of replicas.
+
+        If it is lower than before, the leader tries again once the whole update is applied: it may
+        lead no longer.
+        """
         known = self.metadata.partitions.get(partition.name)
         most = len(known.replicas) if known is not None else min_isr
-        partition.replica.min_isr = min(min_isr, most)
+        replica, before = partition.replica, partition.replica.min_isr
+        replica.min_isr = min(min_isr, most)
+        if replica.leads and replica.min_isr < before:
+            self._lowered.append(partition)
 
     def _partition_changed(self, now: int, change: PartitionRegistration) -> None:
         context, name = self.context, change.partition

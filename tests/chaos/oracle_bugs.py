@@ -54,6 +54,19 @@ def moves_the_high_watermark_back(c: Cluster) -> None:
     c.observe(1, o.HighWatermarkAdvanced, old, old - 1)
 
 
+@breaks("ConfigurationsOracle._committed: EnoughInSync", reconfigures=True)
+def commits_with_too_few_in_sync(c: Cluster) -> None:
+    mark = c.leader.high_watermark
+    c.observe(1, o.HighWatermarkAdvanced, mark, mark)
+    c.leader.isr = frozenset((1,))
+    c.observe(1, o.HighWatermarkAdvanced, mark, mark)
+
+
+@breaks("ConfigurationsOracle._decided: ElrBelowMinIsr", reconfigures=True)
+def has_eligible_replicas_beside_enough_in_sync(c: Cluster) -> None:
+    c.decided("Elect", frozenset((1, 2)), elr=frozenset((3,)))
+
+
 @breaks(f"{W}._became_leader: moved()")
 def moves_the_high_watermark_back_when_elected(c: Cluster) -> None:
     c.leader.high_watermark -= 1

@@ -203,13 +203,13 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
     (f"{P}.unavailable", "self.settings.elr", True, Case(nobody_leads_and_nobody_may)),
     (
         f"{P}.unavailable",
-        "not self.settings.unclean",
+        "not self.settings.unclean or changes",
         True,
         Case(nobody_leads_and_nobody_may, {**ELR, "unclean": True}),
     ),
     (
         f"{P}.unavailable",
-        "self.settings.overlap or self.settings.min_isr < 2",
+        "self.settings.overlap or self.settings.min_isr < 2 or changes",
         True,
         Case(nobody_leads_and_nobody_may, {**ELR, "min_isr": 2, "overlap": False}),
     ),
