@@ -41,6 +41,7 @@ from chaos.oracles.loaded import LoadedOracle
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.progress import ProgressOracle
+from chaos.oracles.told import ToldOracle
 from chaos.oracles.transactions import TransactionsOracle
 from chaos.oracles.violation import Violation
 from chaos.oracles.watch import ReplicationOracles
@@ -221,6 +222,7 @@ def build(
     group = _group(simulation, offsets, of_topic, brokers, consumers)
     group.attach()
     LoadedOracle(simulation, brokers, simulation.counts).attach()
+    ToldOracle(simulation).attach()
 
     if settings.reconfigures:
         ConfigurationsOracle(simulation, controller, brokers).attach()

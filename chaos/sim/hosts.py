@@ -1,7 +1,7 @@
 """The hosts of `refimpl.broker`'s nodes: they carry outputs out and pass observations on."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import define, field
 
@@ -17,6 +17,7 @@ from refimpl.controller.controller import Controller
 from refimpl.groups.config import GroupConfig
 from refimpl.machines.controller import PartitionState
 from refimpl.messages.broker import (
+    MetadataRequest,
     Request,
     Response,
     Timer,
@@ -25,8 +26,21 @@ from refimpl.messages.broker import (
 from refimpl.messages.controller import (
     Stopped,
     StorageFailed,
+    UpdateMetadataRequest,
 )
+from refimpl.messages.group import FindCoordinatorRequest
 from refimpl.transactions.config import TransactionConfig
+
+ABOUT_THE_CLUSTER = frozenset((UpdateMetadataRequest, MetadataRequest, FindCoordinatorRequest))
+"""Requests by which brokers and clients learn of the cluster."""
+
+
+class Handled(NamedTuple):
+    """A process has handled a request about the cluster, with these outputs."""
+
+    process: int
+    request: Request
+    outputs: Sequence[Any]
 
 
 @define(eq=False)
@@ -142,13 +156,14 @@ class BrokerHost:
 
     def handle(self, message: Any) -> None:
         """Pass a message or a timer to the process; one that is down receives nothing."""
-        kind = message.__class__
+        kind, asked = message.__class__, None
         if kind is ProcessTimer:
             if message[0] != len(self.nodes):
                 return
             message = message[1]
         elif kind is Request:
-            if message[3].__class__ in ORDERED and self.simulation.is_overtaken(message):
+            asked = message[3].__class__
+            if asked in ORDERED and self.simulation.is_overtaken(message):
                 return
         elif kind is Restart:
             if not self.up:
@@ -156,6 +171,8 @@ class BrokerHost:
             return
         if self.up:
             outputs = self.nodes[-1].handle(self._timeline.now, message)
+            if asked in ABOUT_THE_CLUSTER:
+                self.simulation.observe(self.id, Handled(len(self.nodes), message, outputs))
             if outputs:
                 self._carry_out(outputs)
 

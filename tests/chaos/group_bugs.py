@@ -10,11 +10,13 @@ from chaos.oracles.consumer_group import ConsumerGroupOracle
 from chaos.oracles.coordinated_group import CoordinatedGroup
 from chaos.sim import group_messages as g
 from chaos.sim.addresses import FIRST_CLIENT, GROUP, OFFSETS
-from chaos.sim.hosts import BrokerHost
+from chaos.sim.hosts import BrokerHost, Handled
 from refimpl.clients.assignors import write_assignment
 from refimpl.coordinator.observations import CoordinatorOperation
 from refimpl.coordinator.operation import Performed
+from refimpl.messages import group as m
 from refimpl.messages import observations as o
+from refimpl.messages.broker import MetadataRequest, MetadataResponse, Request, Response
 from refimpl.records.consumer_groups import ConsumerGroupMetadata, CurrentMemberAssignment
 from refimpl.records.coordinators import (
     CoordinatorRecord,
@@ -52,6 +54,24 @@ def forgets_an_offset_that_is_in_its_log(c: Cluster) -> None:
     host.node.groups.coordinators.by_partition[0].shard.store.offsets.current.clear()
     done = Performed(GROUP, None, "SOME_NEW_ERROR", None, None, (), 0)
     c.run.simulation.observe(leader(c), CoordinatorOperation(OFFSETS, done))
+
+
+def _told(c: Cluster, asked: Any, answer: Any) -> None:
+    """A broker answers a client's question about the cluster."""
+    request = Request(FIRST_CLIENT, 1, 1, asked)
+    handled = Handled(1, request, [Response(1, FIRST_CLIENT, 1, answer)])
+    c.run.simulation.observe(1, handled)
+
+
+@breaks("ToldOracle._handled: ToldAsHeard", "_wrong_leaders: is told as , heard is")
+def tells_of_no_partition(c: Cluster) -> None:
+    _told(c, MetadataRequest(), MetadataResponse((), {}))
+
+
+@breaks("_wrong_coordinators: the coordinator of is told as , heard is")
+def names_a_coordinator_that_does_not_lead(c: Cluster) -> None:
+    found = m.FoundCoordinator(GROUP, None, 4)
+    _told(c, m.FindCoordinatorRequest(m.GROUP, (GROUP,)), m.FindCoordinatorResponse((found,)))
 
 
 def last(c: Cluster, kind: type[V]) -> tuple[CoordinatorRecord, V]:
