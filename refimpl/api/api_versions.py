@@ -12,6 +12,8 @@ from refimpl.api.table import APIS
 from refimpl.controller.features import SUPPORTED
 from refimpl.messages.cluster import TRANSACTION_VERSION
 
+SHARE_VERSION = "share.version"
+"""Share groups are served at level 1, which nobody changes (KIP-932)."""
 UNSUPPORTED_BODY = 0
 WITH_SOFTWARE, FEATURES_FROM_0 = 3, 4
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -38,12 +40,14 @@ def handle(call: Call) -> Values:
         "max_version_level": level,
         "min_version_level": level,
     }
+    shared = {"name": SHARE_VERSION, "min_version": 0, "max_version": 1}
+    share_level = {"name": SHARE_VERSION, "max_version_level": 1, "min_version_level": 1}
     return {
         "error_code": None,
         "api_keys": _listed(),
-        "supported_features": [supported] if call.version >= FEATURES_FROM_0 else [],
+        "supported_features": [supported, shared] if call.version >= FEATURES_FROM_0 else [],
         "finalized_features_epoch": node.metadata.features.epoch,
-        "finalized_features": [finalized] if level else [],
+        "finalized_features": [finalized, share_level] if level else [share_level],
     }
 
 

@@ -93,5 +93,17 @@ APIS: Mapping[int, Api] = {
         Api(69, "ConsumerGroupDescribe", 0, 1, "consumer_group_describe"),
         Api(74, "ListConfigResources", 0, 1, "list_config_resources"),
         Api(75, "DescribeTopicPartitions", 0, 0, "describe_topic_partitions"),
+        Api(76, "ShareGroupHeartbeat", 1, 1, "share_group_heartbeat"),
+        Api(77, "ShareGroupDescribe", 1, 1, "share_group_describe"),
+        Api(78, "ShareFetch", 1, 2, "share_fetch"),
+        Api(79, "ShareAcknowledge", 1, 2, "share_acknowledge"),
+        Api(83, "InitializeShareGroupState", 0, 0, "initialize_share_group_state"),
+        Api(84, "ReadShareGroupState", 0, 0, "read_share_group_state"),
+        Api(85, "WriteShareGroupState", 0, 1, "write_share_group_state"),
+        Api(86, "DeleteShareGroupState", 0, 0, "delete_share_group_state"),
+        Api(87, "ReadShareGroupStateSummary", 0, 1, "read_share_group_state_summary"),
+        Api(90, "DescribeShareGroupOffsets", 0, 1, "describe_share_group_offsets"),
+        Api(91, "AlterShareGroupOffsets", 0, 0, "alter_share_group_offsets"),
+        Api(92, "DeleteShareGroupOffsets", 0, 0, "delete_share_group_offsets"),
     )
 }

@@ -44,6 +44,8 @@ class Fetches:
     #: Racks of brokers; a consumer is sent to a replica in its own rack if that is configured
     metadata: Metadata
     sessions: FetchSessions = field(init=False)
+    # : Called when a partition has more to read, or another role
+    on_change: Callable[[int, Partition], None] | None = None
 
     def __attrs_post_init__(self) -> None:
         """Begin without sessions."""
@@ -80,6 +82,8 @@ class Fetches:
 
     def check(self, now: int, partition: Partition) -> None:
         """Answer the waiting fetches that a change of the partition serves."""
+        if self.on_change is not None:
+            self.on_change(now, partition)
         waiting = partition.waiting_fetches
         if waiting:
             partition.waiting_fetches = []

@@ -109,6 +109,10 @@ class AutoTopicsConfig:
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2
     transaction_state_log_segment_bytes: int = 100 << 20
+    share_coordinator_state_topic_num_partitions: int = 50
+    share_coordinator_state_topic_replication_factor: int = 3
+    share_coordinator_state_topic_min_isr: int = 2
+    share_coordinator_state_topic_segment_bytes: int = 100 << 20
 
 
 _COMPACTED = (("cleanup.policy", "compact"), ("compression.type", "producer"))
@@ -197,6 +201,20 @@ class AutoTopics:
             return c.CreatableTopic(
                 *(name, config.transaction_state_log_num_partitions),
                 config.transaction_state_log_replication_factor,
+                configs=configs,
+            )
+        if name == "__share_group_state":
+            configs = (
+                ("unclean.leader.election.enable", "false"),
+                ("compression.type", "uncompressed"),
+                ("cleanup.policy", "delete"),
+                ("retention.ms", "-1"),
+                ("min.insync.replicas", str(config.share_coordinator_state_topic_min_isr)),
+                ("segment.bytes", str(config.share_coordinator_state_topic_segment_bytes)),
+            )
+            return c.CreatableTopic(
+                *(name, config.share_coordinator_state_topic_num_partitions),
+                config.share_coordinator_state_topic_replication_factor,
                 configs=configs,
             )
         return c.CreatableTopic(name)

@@ -12,6 +12,8 @@ from refimpl.broker.context import Context
 from refimpl.broker.coordinators import Coordinators, PartitionLog, leader_of, partition_of
 from refimpl.broker.forwarding import AutoTopics
 from refimpl.broker.partition import Partition
+from refimpl.broker.share_groups import ShareGroupState
+from refimpl.broker.share_persister import SharePersister
 from refimpl.broker.verification import Errors, Guards, Verifications
 from refimpl.coordinator.runtime import State
 from refimpl.groups.config import GroupConfig
@@ -22,7 +24,7 @@ from refimpl.messages import group as m
 from refimpl.messages.broker import Request, TopicPartition
 from refimpl.messages.cluster import GROUP, ClusterMetadata, ConfigResource
 from refimpl.messages.transactions import TxnMarker
-from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from refimpl.records.coordinators import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from refimpl.records.schema import Uuid
 from refimpl.storage.format.batch import NO_SEQUENCE
 from refimpl.storage.replica.transactional import Writer
@@ -39,7 +41,7 @@ AT_LEADERS: Mapping[str | None, str] = dict.fromkeys(
 )
 """The errors of WriteTxnMarkers for those of a group's coordinator."""
 
-TOPIC_OF = {m.GROUP: OFFSETS_TOPIC, m.TRANSACTION: TRANSACTIONS_TOPIC}
+TOPIC_OF = {m.GROUP: OFFSETS_TOPIC, m.TRANSACTION: TRANSACTIONS_TOPIC, m.SHARE: SHARE_TOPIC}
 """The topic of each type of coordinators."""
 
 
@@ -95,6 +97,9 @@ class GroupCoordinators:
     #: Sets a timer of the node that lets the coordinators' timers fire
     arm: Callable[[int], None]
     verifications: Verifications
+    #: Of the state of share partitions
+    persister: SharePersister
+    share_groups: ShareGroupState = field(init=False)
     coordinators: Coordinators[GroupShard] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -102,12 +107,16 @@ class GroupCoordinators:
         self.coordinators = Coordinators(
             self.context, OFFSETS_TOPIC, "GroupCoordinator", self._new, self.appended, self.arm
         )
+        self.share_groups = ShareGroupState(
+            self.context, self.metadata, self.coordinators, self.persister
+        )
 
     def _new(self, number: int, log: PartitionLog) -> GroupCoordinator:
-        config = evolve(self.config, of_group=self._configured)
+        config = evolve(self.config, of_group=self.configured)
         return new_coordinator(number, log, config, ClusterTopics(self.metadata), self.new_id)
 
-    def _configured(self, group_id: str) -> Mapping[str, str]:
+    def configured(self, group_id: str) -> Mapping[str, str]:
+        """A group's own configurations."""
         return self.metadata.configs.get(ConfigResource(GROUP, group_id), {})
 
     def topic_deleted(self, now: int, topic: str, topic_id: bytes) -> None:
@@ -127,6 +136,8 @@ class GroupCoordinators:
             self.context.respond(request, m.refused(body, "NOT_COORDINATOR"))
         elif isinstance(body, m.TxnOffsetCommitRequest):
             self._verify(now, number, request, body)
+        elif self.share_groups.serves(number, body):
+            self.share_groups.handle(now, number, request)
         else:
             self.coordinators.handle(now, number, request)
 
@@ -192,8 +203,11 @@ class GroupCoordinators:
 
     def _found(self, key_type: int, key: str) -> m.FoundCoordinator:
         name = TOPIC_OF.get(key_type)
+        if key_type == m.SHARE and key.count(":") < 2:
+            why = "A share partition is named group:topic id:partition."
+            return m.FoundCoordinator(key, "INVALID_REQUEST", message=why)
         if name is None:
-            why = "Only groups and transactional ids have coordinators here."
+            why = "Groups, transactional ids and share partitions have coordinators."
             return m.FoundCoordinator(key, "INVALID_REQUEST", message=why)
         if name not in self.metadata.topics:
             self.auto_topics.create((name,))

@@ -7,7 +7,7 @@ responses, timers to set, and observations. The host carries them out, in order.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import Context
@@ -30,6 +30,9 @@ from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.broker.producer_ids import ProducerIds
 from refimpl.broker.replica_manager import ReplicaManager
+from refimpl.broker.share_coordinators import ShareCoordinators
+from refimpl.broker.share_partitions import SharePartitions
+from refimpl.broker.share_persister import SharePersister
 from refimpl.broker.transaction_coordinators import TransactionCoordinators
 from refimpl.broker.transactional_produce import TransactionalProduces
 from refimpl.broker.verification import Guards, Verifications
@@ -41,18 +44,21 @@ from refimpl.machines.election import ControllerFence
 from refimpl.messages import broker as m
 from refimpl.messages import controller as c
 from refimpl.messages import group as g
+from refimpl.messages import share as s
 from refimpl.messages import transaction_coordination as t
 from refimpl.messages.controller import BrokerAddress
 from refimpl.messages.observations import BrokerEpochTaken, Ignored, WentOffline
 from refimpl.messages.transaction_coordination import AddPartitionsToTxnResponse
 from refimpl.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from refimpl.named import named
+from refimpl.shares.config import ShareConfig
 from refimpl.transactions.config import TransactionConfig
 
 REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE, GROUPS = (
     *("register", "heartbeat", "fetch", "isr", "expire", "offline", "groups"),
 )
 TRANSACTIONS, MARKERS = "transactions", "markers"
+SHARE_STATE, SHARE_LOCKS, PERSISTER = "share state", "share locks", "persister"
 #: A period as long as Kafka's default for "never"
 NEVER = 2**62
 
@@ -87,6 +93,7 @@ class Node:
     configs: Configs | None = None
     group_config: GroupConfig = field(factory=GroupConfig)
     transaction_config: TransactionConfig = field(factory=TransactionConfig)
+    share_config: ShareConfig = field(factory=ShareConfig)
     #: Makes a part of a member's id; without it ids count on from this process's number
     new_id: Callable[[], str] | None = None
     context: Context = field(init=False)
@@ -105,6 +112,9 @@ class Node:
     leader: Leader = field(init=False)
     groups: GroupCoordinators = field(init=False)
     transactions: TransactionCoordinators = field(init=False)
+    share_coordinators: ShareCoordinators = field(init=False)
+    share_partitions: SharePartitions = field(init=False)
+    persister: SharePersister = field(init=False)
     fetchers: Fetchers = field(init=False)
     replicas: ReplicaManager = field(init=False)
     forwarding: Forwarding = field(init=False)
@@ -141,13 +151,30 @@ class Node:
         )
         self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)
+        self.persister = SharePersister(
+            *(context, self.metadata, self.auto_topics),
+            arm=lambda at_ms: self._set(at_ms, PERSISTER),
+        )
         self.groups = GroupCoordinators(
             *(context, self.metadata, self.auto_topics, self.group_config),
             self.new_id or _Counted(f"{self.id}-{self.incarnation_id}"),
             appended=self.leader.appended,
             arm=lambda at_ms: self._set(at_ms, GROUPS),
             verifications=self.verifications,
+            persister=self.persister,
         )
+        share_config = evolve(self.share_config, of_group=self.groups.configured)
+        self.share_coordinators = ShareCoordinators(
+            *(context, self.metadata, share_config),
+            appended=self.leader.appended,
+            arm=lambda at_ms: self._set(at_ms, SHARE_STATE),
+        )
+        self.share_partitions = SharePartitions(
+            *(context, self.metadata, share_config, self.persister),
+            arm=lambda at_ms: self._set(at_ms, SHARE_LOCKS),
+            wait=self._wait,
+        )
+        self.fetches.on_change = self.share_partitions.changed
         self.markers = Markers(context, self.leader, self.groups, self._wait)
         self.transactions = TransactionCoordinators(
             *(context, self.metadata, self.transaction_config, self.producer_ids),
@@ -158,6 +185,7 @@ class Node:
         self.replicas = ReplicaManager(
             *(context, self.metadata, self.storage, self.min_isr, self.leader, self.fetchers),
             *(self.produces, self.fetches, self.deletes, self.groups, self.transactions),
+            *(self.share_coordinators, self.share_partitions),
             self.configs,
         )
         self._handlers = {
@@ -188,6 +216,10 @@ class Node:
             **dict.fromkeys(t.REQUESTS, self.transactions.handle),
             t.ListTransactionsRequest: self.transactions.list_transactions,
             WriteTxnMarkersResponse: self.transactions.answered,
+            **dict.fromkeys(s.STATE_REQUESTS, self.share_coordinators.handle),
+            s.ShareStateResponse: self.persister.answered,
+            s.ShareFetchRequest: self.share_partitions.fetch,
+            s.ShareAcknowledgeRequest: self.share_partitions.acknowledge,
         }
         self._timers = {
             REGISTER: self._register_again,
@@ -196,6 +228,8 @@ class Node:
             ISR: self._keep_isrs,
             OFFLINE: self._give_up_offline,
             MARKERS: self._send_markers,
+            SHARE_LOCKS: self.share_partitions.expire,
+            PERSISTER: self.persister.retry,
         }
 
     @property
@@ -227,6 +261,8 @@ class Node:
         self.fetchers.disconnected(broker)
         self.verifications.disconnected(broker)
         self.transactions.markers.disconnected(broker)
+        self.persister.disconnected(broker)
+        self.groups.share_groups.ends.disconnected(broker)
 
     def close(self) -> None:
         """Close the storage after `Stopped`: flush, write the checkpoint, and leave the mark."""
@@ -280,6 +316,11 @@ class Node:
             again = self.transactions.coordinators.expire(now)
             if again is not None:
                 self._set(again, TRANSACTIONS)
+            return
+        if name == SHARE_STATE:
+            again = self.share_coordinators.coordinators.expire(now)
+            if again is not None:
+                self._set(again, SHARE_STATE)
             return
         own = self._timers.get(name)
         period = self.storage.work(name) if own is None else own(now)
@@ -380,6 +421,8 @@ class Node:
         self._write_lower_high_watermarks()
 
     def _listed(self, now: int, response: m.Response) -> None:
+        if self.groups.share_groups.ends.answered(response):
+            return
         self.fetchers.listed(now, response)
         self._write_lower_high_watermarks()
 
@@ -412,6 +455,8 @@ class Node:
             self.deletes.give_up(partition, PartitionOffline.kafka_error)
             self.groups.coordinators.resigned(now, partition)
             self.transactions.coordinators.resigned(now, partition)
+            self.share_coordinators.coordinators.resigned(now, partition)
+            self.share_partitions.resigned(now, partition)
             self.fetches.check(now, partition)
         why = self.logs.failure()
         if why is not None:

@@ -17,6 +17,8 @@ from refimpl.broker.log_manager import LogManager
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
+from refimpl.broker.share_coordinators import ShareCoordinators
+from refimpl.broker.share_partitions import SharePartitions
 from refimpl.broker.transaction_coordinators import TransactionCoordinators
 from refimpl.configs import Configs
 from refimpl.controller.configs import MIN_ISR, number
@@ -57,6 +59,8 @@ class ReplicaManager:
     deletes: Deletes
     groups: GroupCoordinators
     transactions: TransactionCoordinators
+    share_coordinators: ShareCoordinators
+    share_partitions: SharePartitions
     #: The file's settings, if topics and their logs are configured by Kafka's names
     configs: Configs | None = None
     #: The partitions of which fewer replicas must be in sync than before this update
@@ -191,8 +195,7 @@ class ReplicaManager:
         self.fetchers.leave(partition)
         self.produces.give_up(partition)
         self.deletes.give_up(partition)
-        self.groups.coordinators.resigned(now, partition)
-        self.transactions.coordinators.resigned(now, partition)
+        self._resigned(now, partition)
         self.fetches.check(now, partition)
         self.storage.delete(partition.name)
         self.context.outputs.append(Deleted(partition.name))
@@ -227,12 +230,21 @@ class ReplicaManager:
             self.leader.advance_high_watermark(now, partition)
         self.groups.coordinators.elected(now, partition)
         self.transactions.coordinators.elected(now, partition)
+        self.share_coordinators.coordinators.elected(now, partition)
+        if led:
+            self.share_partitions.resigned(now, partition)  # its memory is of the epoch before
 
     def _now_follows(self, now: int, partition: Partition, end: int) -> None:
         self.context.outputs.append(BecameFollower(partition.name, end))
         self.produces.give_up(partition)
         self.deletes.give_up(partition)
-        self.groups.coordinators.resigned(now, partition)
-        self.transactions.coordinators.resigned(now, partition)
+        self._resigned(now, partition)
         self.fetches.check(now, partition)
         self.fetchers.follow(now, partition)
+
+    def _resigned(self, now: int, partition: Partition) -> None:
+        """Close the coordinators and the share partitions of a partition."""
+        self.groups.coordinators.resigned(now, partition)
+        self.transactions.coordinators.resigned(now, partition)
+        self.share_coordinators.coordinators.resigned(now, partition)
+        self.share_partitions.resigned(now, partition)

@@ -42,6 +42,15 @@ class GroupConfig:
     consumer_assignors: tuple[str, ...] = _broker("group.consumer.assignors")
     consumer_regex_refresh_interval_ms: int = _broker("group.consumer.regex.refresh.interval.ms")
 
+    # Share groups (KIP-932)
+    share_session_timeout_ms: int = _broker("group.share.session.timeout.ms")
+    share_min_session_timeout_ms: int = _broker("group.share.min.session.timeout.ms")
+    share_max_session_timeout_ms: int = _broker("group.share.max.session.timeout.ms")
+    share_heartbeat_interval_ms: int = _broker("group.share.heartbeat.interval.ms")
+    share_min_heartbeat_interval_ms: int = _broker("group.share.min.heartbeat.interval.ms")
+    share_max_heartbeat_interval_ms: int = _broker("group.share.max.heartbeat.interval.ms")
+    share_max_size: int = _broker("group.share.max.size")
+
     # Offsets
     offset_metadata_max_bytes: int = _broker("offset.metadata.max.bytes")
     offsets_commit_timeout_ms: int = _broker("offsets.commit.timeout.ms")

@@ -9,6 +9,7 @@ from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer import ConsumerGroups
 from refimpl.groups.logic import GroupLogic
 from refimpl.groups.shard import GroupCoordinator, coordinator_of
+from refimpl.groups.share import ShareGroups
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import Topics
 
@@ -17,7 +18,7 @@ NewId: TypeAlias = Callable[[], str]
 
 NewLogic: TypeAlias = Callable[[GroupStore, GroupConfig, Topics, NewId], GroupLogic]
 
-LOGICS: tuple[NewLogic, ...] = (ClassicGroups, ConsumerGroups)
+LOGICS: tuple[NewLogic, ...] = (ClassicGroups, ConsumerGroups, ShareGroups)
 """The types of groups that are served."""
 
 

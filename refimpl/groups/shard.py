@@ -9,6 +9,7 @@ from refimpl.coordinator.log import CoordinatorLog
 from refimpl.coordinator.operation import Handler, Outcome, Soft, TimerKey, Token
 from refimpl.coordinator.runtime import Coordinator
 from refimpl.groups.config import GroupConfig
+from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.logic import GroupLogic
 from refimpl.groups.offsets import Offsets
 from refimpl.groups.operators import Operators
@@ -52,6 +53,9 @@ class GroupShard:
         kind, group = request.__class__, self.store.groups.get(request.group_id)
         logics = [one for one in self.logics if kind in one.handlers]
         if group is not None:
+            owner = self.store.logic_of(group)
+            if owner.group_type == m.SHARED and owner not in logics:
+                raise GroupIdNotFound(request.group_id)
             logics.sort(key=lambda one: not one.owns(group) or one.is_empty(group))
         return logics[0].handlers[kind](now, token, request)
 

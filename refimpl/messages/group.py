@@ -16,7 +16,7 @@ from refimpl.records.schema import NO_ID, Uuid
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 """Types of coordinators, as FindCoordinator names them."""
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARED = "classic", "consumer", "share"
 """Types of groups (KIP-848), as ListGroups names them."""
 
 UNKNOWN_GENERATION = -1
@@ -249,6 +249,120 @@ class ConsumerGroupDescribeResponse(NamedTuple):
     members: Sequence[DescribedConsumerMember] = ()
 
 
+# Share groups (KIP-932)
+
+
+class ShareGroupHeartbeatRequest(NamedTuple):
+    """A member joins (epoch 0), lives (above), or leaves (-1). None means unchanged."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    rack_id: str | None = None
+    subscribed_topic_names: tuple[str, ...] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+class ShareGroupHeartbeatResponse(NamedTuple):
+    """The member's epoch, and its assignment if it has changed."""
+
+    error: str | None
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: tuple[TopicIdPartitions, ...] | None = None
+
+
+class ShareGroupDescribeRequest(NamedTuple):
+    """Describe a share group."""
+
+    group_id: str
+
+
+class DescribedShareMember(NamedTuple):
+    """A member of a share group, and its assignment."""
+
+    member_id: str
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    assignment: tuple[NamedTopicPartitions, ...]
+
+
+class ShareGroupDescribeResponse(NamedTuple):
+    """One share group."""
+
+    group_id: str
+    error: str | None
+    error_message: str | None = None
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor_name: str = ""
+    members: Sequence[DescribedShareMember] = ()
+
+
+class DescribeShareOffsetsRequest(NamedTuple):
+    """Ask for a share group's start offsets; None asks for all of them."""
+
+    group_id: str
+    partitions: Sequence[TopicPartition] | None
+
+
+class DescribedShareOffset(NamedTuple):
+    """A share partition's start, and how many records are not done with; -1 for unknown."""
+
+    partition: TopicPartition
+    topic_id: Uuid = NO_ID
+    start_offset: int = -1
+    leader_epoch: int = 0
+    lag: int = -1
+    error: str | None = None
+
+
+class DescribeShareOffsetsResponse(NamedTuple):
+    """The start offsets of a share group."""
+
+    group_id: str
+    error: str | None
+    error_message: str | None = None
+    partitions: Sequence[DescribedShareOffset] = ()
+
+
+class AlterShareOffsetsRequest(NamedTuple):
+    """Set the start offsets of a share group without members."""
+
+    group_id: str
+    offsets: Sequence[tuple[TopicPartition, int]]
+
+
+class AlterShareOffsetsResponse(NamedTuple):
+    """The result for each partition: error and topic id."""
+
+    error: str | None
+    error_message: str | None = None
+    partitions: Sequence[tuple[TopicPartition, str | None, Uuid]] = ()
+
+
+class DeleteShareOffsetsRequest(NamedTuple):
+    """Delete the state of topics in a share group without members."""
+
+    group_id: str
+    topics: Sequence[str]
+
+
+class DeleteShareOffsetsResponse(NamedTuple):
+    """The result for each topic: error and topic id."""
+
+    error: str | None
+    error_message: str | None = None
+    topics: Sequence[tuple[str, str | None, Uuid]] = ()
+
+
 # Offsets
 
 
@@ -463,6 +577,16 @@ def refused(request: object, error: str, message: str | None = None) -> object:
             return ConsumerGroupHeartbeatResponse(error, message)
         case ConsumerGroupDescribeRequest():
             return ConsumerGroupDescribeResponse(request.group_id, error, message)
+        case ShareGroupHeartbeatRequest():
+            return ShareGroupHeartbeatResponse(error, message)
+        case ShareGroupDescribeRequest():
+            return ShareGroupDescribeResponse(request.group_id, error, message)
+        case DescribeShareOffsetsRequest():
+            return DescribeShareOffsetsResponse(request.group_id, error, message)
+        case AlterShareOffsetsRequest():
+            return AlterShareOffsetsResponse(error, message)
+        case DeleteShareOffsetsRequest():
+            return DeleteShareOffsetsResponse(error, message)
         case OffsetCommitRequest():
             return OffsetCommitResponse([(one.partition, error) for one in request.partitions])
         case TxnOffsetCommitRequest():
@@ -486,6 +610,8 @@ def refused(request: object, error: str, message: str | None = None) -> object:
 NEED_A_NAME = (
     *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
     *(OffsetDeleteRequest, ConsumerGroupDescribeRequest, TxnOffsetCommitRequest),
+    *(ShareGroupDescribeRequest, DescribeShareOffsetsRequest),
+    *(AlterShareOffsetsRequest, DeleteShareOffsetsRequest),
 )
 """Requests that are refused if the group's name is empty; ConsumerGroupHeartbeat explains it
 better.
@@ -496,6 +622,8 @@ REQUESTS: Mapping[type, str] = {
     for kind in (
         *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
         *(ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest),
+        *(ShareGroupHeartbeatRequest, ShareGroupDescribeRequest, DescribeShareOffsetsRequest),
+        *(AlterShareOffsetsRequest, DeleteShareOffsetsRequest),
         *(OffsetCommitRequest, OffsetFetchRequest, OffsetDeleteRequest, TxnOffsetCommitRequest),
         *(DescribeGroupRequest, DeleteGroupRequest),
     )

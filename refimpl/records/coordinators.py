@@ -44,6 +44,7 @@ from refimpl.records.schema import (
 )
 
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
+SHARE_TOPIC = "__share_group_state"
 
 
 @frozen
@@ -208,6 +209,8 @@ SHARE_RECORDS = {
 
 def records_in(topic: str) -> Mapping[int, RecordType]:
     """The types of records in an internal topic."""
+    if topic == SHARE_TOPIC:
+        return SHARE_RECORDS
     return TRANSACTION_RECORDS if topic == TRANSACTIONS_TOPIC else GROUP_RECORDS
 
 

@@ -13,6 +13,7 @@ from refimpl.api.call import Answer, Served
 from refimpl.messages import broker as m
 from refimpl.messages import controller as c
 from refimpl.messages import group as g
+from refimpl.messages import share as s
 from refimpl.messages import transaction_coordination as t
 from refimpl.messages import transactions as markers
 
@@ -67,6 +68,7 @@ _REFUSED: Mapping[type, Callable[[Any, str], Any]] = {
     g.FindCoordinatorRequest: _coordinators,
     g.ListGroupsRequest: g.refused,
     **dict.fromkeys(g.REQUESTS, g.refused),
+    **dict.fromkeys((*s.STATE_REQUESTS, s.ShareFetchRequest, s.ShareAcknowledgeRequest), s.refused),
     t.ListTransactionsRequest: t.refused,
     **dict.fromkeys(t.REQUESTS, t.refused),
 }

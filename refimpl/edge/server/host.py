@@ -26,6 +26,7 @@ from refimpl.groups.config import GroupConfig
 from refimpl.messages.broker import CONSUMER, Request, Response, Timer
 from refimpl.messages.cluster import Endpoint
 from refimpl.messages.controller import BrokerAddress, Stopped, StorageFailed
+from refimpl.shares.config import ShareConfig
 from refimpl.storage.config import LogConfig
 from refimpl.transactions.config import TransactionConfig
 
@@ -138,6 +139,7 @@ class BrokerHost:
             configs=self.configs,
             group_config=GroupConfig.of(self.configs),
             transaction_config=TransactionConfig.of(self.configs),
+            share_config=ShareConfig.of(self.configs),
             new_id=lambda: str(uuid4()),
         )
 

@@ -30,6 +30,7 @@ from refimpl.metadata.contract import (
     Result,
 )
 from refimpl.metadata.errors import StoreError
+from refimpl.shares.config import ShareConfig
 from refimpl.transactions.config import TransactionConfig
 
 PEER = "PEER"
@@ -138,6 +139,7 @@ class StoredBrokerHost(BrokerHost):
             configs=self.configs,
             group_config=GroupConfig.of(self.configs),
             transaction_config=TransactionConfig.of(self.configs),
+            share_config=ShareConfig.of(self.configs),
             new_id=lambda: str(uuid4()),
             candidate=candidate,
         )

@@ -332,8 +332,8 @@ def test_a_group_has_its_own_configuration() -> None:
     groups = cluster.node.groups
     (coordinator,) = groups.coordinators.by_partition.values()
     assert coordinator.partition == 0
-    assert groups._configured("g") == {"consumer.session.timeout.ms": "50000"}  # pyright: ignore
-    assert groups._configured("other") == {}  # pyright: ignore
+    assert groups.configured("g") == {"consumer.session.timeout.ms": "50000"}
+    assert groups.configured("other") == {}
 
 
 def test_records_of_clients_stay_with_clients() -> None:

@@ -1,0 +1,31 @@
+"""AlterShareGroupOffsets: set the starts of a share group without members (KIP-932)."""
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.group import AlterShareOffsetsRequest, AlterShareOffsetsResponse
+
+
+def handle(call: Call) -> Handling:
+    """Set the starts."""
+    request = call.request
+    answer: AlterShareOffsetsResponse = yield AlterShareOffsetsRequest(
+        request.group_id,
+        tuple(
+            (TopicPartition(topic.topic_name, one.partition_index), one.start_offset)
+            for topic in request.topics
+            for one in topic.partitions
+        ),
+    )
+    topics: dict[tuple[str, bytes], list[Values]] = {}
+    for name, error, topic_id in answer.partitions:
+        topics.setdefault((name.topic, topic_id), []).append(
+            {"partition_index": name.partition, "error_code": error, "error_message": None}
+        )
+    return {
+        "error_code": answer.error,
+        "error_message": answer.error_message,
+        "responses": [
+            {"topic_name": name, "topic_id": topic_id, "partitions": partitions}
+            for (name, topic_id), partitions in topics.items()
+        ],
+    }

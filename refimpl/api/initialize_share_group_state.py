@@ -1,0 +1,16 @@
+"""InitializeShareGroupState: begin a life of share partitions (KIP-932)."""
+
+from typing import Any
+
+from refimpl.api.call import Call, Handling
+from refimpl.api.share_state import each, nothing
+from refimpl.messages.share import InitializeShareStateRequest, ShareKey
+
+
+def handle(call: Call) -> Handling:
+    """One request of the node for each partition."""
+    return each(call, _request, nothing)
+
+
+def _request(key: ShareKey, one: Any) -> InitializeShareStateRequest:
+    return InitializeShareStateRequest(key, one.state_epoch, one.start_offset)

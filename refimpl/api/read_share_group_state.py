@@ -1,0 +1,24 @@
+"""ReadShareGroupState: the state of share partitions, for their new leader (KIP-932)."""
+
+from typing import Any
+
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.share_state import each
+from refimpl.messages.share import ReadShareStateRequest, ShareKey, ShareStateResponse
+
+
+def handle(call: Call) -> Handling:
+    """One request of the node for each partition."""
+    return each(call, _request, _values)
+
+
+def _request(key: ShareKey, one: Any) -> ReadShareStateRequest:
+    return ReadShareStateRequest(key, one.leader_epoch)
+
+
+def _values(one: Any, answer: ShareStateResponse) -> Values:
+    return {
+        "state_epoch": answer.state_epoch,
+        "start_offset": answer.start_offset,
+        "state_batches": [batch._asdict() for batch in answer.batches],
+    }

@@ -1,0 +1,59 @@
+"""ShareAcknowledge: accept, release, reject or renew records (KIP-932, KIP-1222)."""
+
+from refimpl.api.call import Call, Handling
+from refimpl.api.errors import MOVED
+from refimpl.api.shares import (
+    NO_LEADER,
+    UNKNOWN_ID,
+    acknowledgements,
+    by_topic_id,
+    endpoints,
+    leader,
+    named,
+)
+from refimpl.messages.share import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+
+
+def handle(call: Call) -> Handling:
+    """Acknowledge; the answer comes once that is written."""
+    request = call.request
+    partitions, unknown = named(call, request.topics)
+    answer: ShareAcknowledgeResponse = yield ShareAcknowledgeRequest(
+        request.group_id or "",
+        request.member_id or "",
+        request.share_session_epoch,
+        acknowledgements(partitions),
+        getattr(request, "is_renew_ack", False),
+    )
+    found = by_topic_id(
+        call,
+        [
+            (
+                name,
+                {
+                    "partition_index": name.partition,
+                    "error_code": error,
+                    "error_message": why,
+                    "current_leader": leader(call, name, error),
+                },
+            )
+            for name, error, why in answer.partitions
+        ],
+    )
+    for topic_id, number in unknown:
+        refused = {
+            "partition_index": number,
+            "error_code": UNKNOWN_ID,
+            "error_message": None,
+            "current_leader": NO_LEADER,
+        }
+        found.append({"topic_id": topic_id, "partitions": [refused]})
+    return {
+        "error_code": answer.error,
+        "error_message": answer.error_message,
+        "acquisition_lock_timeout": answer.lock_timeout_ms,
+        "responses": found,
+        "node_endpoints": endpoints(
+            call, [name for name, error, _ in answer.partitions if error in MOVED]
+        ),
+    }

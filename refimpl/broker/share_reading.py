@@ -1,0 +1,66 @@
+"""Reading a partition's log for a share group: the bytes, and the offsets that hold records."""
+
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+from refimpl.broker.partition import Partition
+from refimpl.machines.share_partition import Reading
+from refimpl.messages.broker import READ_COMMITTED
+from refimpl.storage.format.batch import BatchHeader, decode_records
+from refimpl.storage.format.txn_index import AbortedTxn
+from refimpl.storage.replica.memory_records import MemoryRecords, whole
+
+
+@frozen
+class Batch:
+    """One batch that was read: its first and last offset, its records, and its bytes."""
+
+    base_offset: int
+    last_offset: int
+    offsets: Sequence[int]
+    data: bytes
+
+
+def read(partition: Partition, offset: int, limit: int, isolation_level: int) -> list[Batch]:
+    """Batches from an offset on; those of aborted transactions and markers have no records."""
+    end, log = partition.fetchable_end(isolation_level), partition.log
+    if offset >= end or offset < log.start:
+        return []
+    records = log.slice(offset, max(limit, 1), end)
+    committed = isolation_level == READ_COMMITTED
+    aborted = log.aborted_transactions(offset, end) if committed else ()
+    if isinstance(records, MemoryRecords):
+        return list(_batches(records.data, aborted))
+    offsets = range(offset, offset + len(records))
+    return [Batch(offset, offset + len(records) - 1, offsets, b"")] if records else []
+
+
+def reading(batches: Sequence[Batch], offset: int) -> Reading:
+    """What these batches say of the offsets from one on."""
+    if not batches:
+        return Reading((), offset)
+    return Reading([one for batch in batches for one in batch.offsets], batches[-1].last_offset + 1)
+
+
+def _batches(data: bytes, aborted: Sequence[AbortedTxn]) -> Iterator[Batch]:
+    for header, batch in whole(data):
+        hidden = header.is_control or _is_aborted(header, aborted)
+        yield Batch(
+            header.base_offset, header.last_offset, () if hidden else _offsets(header, batch), batch
+        )
+
+
+def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTxn]) -> bool:
+    return header.is_transactional and any(
+        one.producer_id == header.producer_id
+        and one.first_offset <= header.base_offset <= one.last_offset
+        for one in aborted
+    )
+
+
+def _offsets(header: BatchHeader, batch: bytes) -> Sequence[int]:
+    """The offsets of a batch's records; only a compacted one has to be opened for that."""
+    if header.record_count == header.last_offset_delta + 1:
+        return range(header.base_offset, header.last_offset + 1)
+    return [one.offset for one in decode_records(batch)]
