@@ -23,6 +23,7 @@ ROOMS = {
     "kafka-metadata": "metadata",
     "kafka-server": "server",
     "kafka-server-common": "server-common",
+    "kafka-share-coordinator": "share-coordinator",
     "kafka-storage": "storage",
 }
 RELEASE, ON_ZOOKEEPER = "4.3.1", "3.9.1"

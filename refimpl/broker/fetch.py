@@ -44,7 +44,7 @@ class Fetches:
     #: Racks of brokers; a consumer is sent to a replica in its own rack if that is configured
     metadata: Metadata
     sessions: FetchSessions = field(init=False)
-    # : Called when a partition has more to read, or another role
+    #: Called when a partition has more to read, or another role
     on_change: Callable[[int, Partition], None] | None = None
 
     def __attrs_post_init__(self) -> None:

@@ -114,9 +114,9 @@ class SharePartition:
     loaded: bool = False
     #: The first offset that is not done with
     start: int = 0
-    # : Records that are known, from the start on; below it only those that are being written
+    #: Records that are known, from the start on; below it only those that are being written
     deliveries: dict[int, Delivery] = field(factory=dict[int, Delivery])
-    # : No offset from the start up to here is free
+    #: No offset from the start up to here is free
     _free_from: int = 0
     _deadlines: list[int] = field(factory=list[int])
 

@@ -41,7 +41,7 @@ class ShareConfig:
     share_max_record_lock_duration_ms: int = _broker("group.share.max.record.lock.duration.ms")
     max_share_sessions: int = _broker("group.share.max.share.sessions")
 
-    # : The configurations of single groups, by Kafka's names
+    #: The configurations of single groups, by Kafka's names
     of_group: Callable[[str], Mapping[str, str]] = field(default=_nothing)
 
     def own(self, group_id: str, name: str) -> int:

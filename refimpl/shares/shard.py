@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from attrs import define, field, frozen
 
 from refimpl.coordinator.log import CoordinatorLog
-from refimpl.coordinator.operation import NOTHING, Answer, Handler, Outcome, Soft, TimerKey, Token
+from refimpl.coordinator.operation import NOTHING, Answer, Handler, Outcome, TimerKey, Token
 from refimpl.coordinator.runtime import Coordinator
 from refimpl.coordinator.versioned import Versioned
 from refimpl.machines import share_state as rules
@@ -85,7 +85,7 @@ class ShareShard:
             state = rules.written(state, state.state_epoch, epoch, write)
             self.states.put(key, Stored(state, known.snapshot_epoch, known.updates + 1), offset)
 
-    def apply(self, changes: Sequence[CoordinatorRecord | Soft], offset: int | None) -> None:
+    def apply(self, changes: Sequence[Any], offset: int | None) -> None:
         """Apply the changes of an operation."""
         for change in changes:
             if isinstance(change, CoordinatorRecord):
