@@ -64,6 +64,7 @@ _INSTANCE = re.compile(r"\s*INSTANCE\b")
 _NO_GUARD = re.compile(r"^$|^LET |:$|^IF (?!.*\bELSE\b)")
 _BRANCH = re.compile(r"\n( *)(?:ELSE|IN|THEN)\b")
 _BULLET = re.compile(r"(?:^|==|\bIN\b|\bTHEN\b|\bELSE\b|:)[ \t]*(/\\)", re.MULTILINE)
+_LISTS = re.compile(r"\s*(?:/\\|LET\b)")
 _OPENS_A_LIST = re.compile(r"(?:==|\bIN|\bTHEN|\bELSE|:)\s*$")
 #: TLC's exit codes where the guard gives the rest its meaning, as if it protects a domain.
 _NO_MEANING = re.compile(r"exit code 7[5-7]\b")
@@ -84,7 +85,7 @@ def guards(module: str, tree: SpecTree | None = None) -> list[Guard]:
                 found.append(Guard(module, action, piece, start, end))
     for operator in sorted(_named_guards({g.text for g in found}, texts)):
         start, end = bodies[operator]
-        for left, right in joined(text, start, _operand_end(text, start, end)):
+        for left, right in operands(text, start, end):
             piece = " ".join(text[left:right].split())
             found.append(Guard(module, operator, piece, left, right))
     return [*_numbered(found)]
@@ -110,9 +111,8 @@ def _named_guards(pieces: set[str], texts: dict[str, str]) -> set[str]:
     for piece in pieces:
         call = re.match(r"(\w+)\([^()]*\)$", piece)
         body = texts.get(call[1], "") if call else ""
-        if call and _joints(body, 0, len(body)):
-            inner = {" ".join(part.split()) for part in body.split("/\\")}
-            named |= {call[1]} | _named_guards(inner, texts)
+        if call and len(parts := _parts(body)) > 1:
+            named |= {call[1]} | _named_guards({*parts}, texts)
     return named
 
 
@@ -168,6 +168,14 @@ def _bullets(text: str, start: int, end: int) -> Iterator[int]:
             yield at
 
 
+def operands(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The places of what an operator joins: the conjuncts of its list, which LET may precede."""
+    listed = _LISTS.match(text, start, end)
+    whole = conjuncts if listed else joined
+    cut = whole(text, start, end if listed else _operand_end(text, start, end))
+    return [(left, right) for left, right in cut if text[left:right].strip()]
+
+
 def joined(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts between the joints of a bullet."""
     joints = _joints(text, start, end)
@@ -190,7 +198,7 @@ def _operand_end(text: str, start: int, end: int) -> int:
 def _joints(text: str, start: int, end: int) -> list[int]:
     """Every `/\\` that joins two conjuncts of a bullet, outside all brackets.
 
-    Behind an implication or a quantifier it belongs to that.
+    Around an implication, and behind a quantifier, it belongs to that.
     """
     depth, joints = 0, list[int]()
     for at in range(start, end):
@@ -199,7 +207,9 @@ def _joints(text: str, start: int, end: int) -> list[int]:
         elif text[at] in ")]}":
             depth -= 1
         elif depth == 0:
-            if text.startswith(("=>", "\\/", "\\A ", "\\E ", "IF "), at):
+            if text.startswith("=>", at):
+                return []  # what was joined so far is its premise
+            if text.startswith(("\\/", "\\A ", "\\E ", "IF "), at):
                 break
             if text.startswith("/\\", at):
                 joints.append(at)
@@ -337,7 +347,7 @@ def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
         piece = _bare(waiting.pop())
         call = _called(piece)
         body = bodies.get(call) if call else None
-        if body is None or re.match(r"\s*(LET|IF|CASE)\b", body):
+        if body is None or re.match(r"\s*(IF|CASE)\b", body):
             found.add(piece)
             continue
         waiting.extend(_parts(body))
@@ -361,8 +371,8 @@ def _bare(piece: str) -> str:
 
 def _parts(body: str) -> list[str]:
     """The conjuncts of an operator's body, each in one line."""
-    cut = [body[a:b] for a, b in joined(body, 0, len(body))]
-    return [" ".join(part.split()) for part in cut if part.strip()]
+    text = f"=={body}"  # which says that a list may begin
+    return [" ".join(text[a:b].split()) for a, b in operands(text, 2, len(text))]
 
 
 def _drop(guard: Guard, tree: SpecTree) -> None:

@@ -109,8 +109,13 @@ def stands_on(module: str, tree: SpecTree) -> list[str]:
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The conjuncts of a definition, or its body, where that is one expression on its own lines."""
-    found = [*guards.conjuncts(text, start, end)] or [*guards.joined(text, start, end)]
+    """The conjuncts of a definition, or its body, where that is one expression on its own lines.
+
+    The definitions of a LET are no parts of an expression.
+    """
+    found = [*guards.conjuncts(text, start, end)]
+    if not found and not _LEADS.match(text, start, end):
+        found = [*guards.joined(text, start, end)]
     for left, right in found:
         left += len(text[left:right]) - len(text[left:right].lstrip())
         right -= len(text[left:right]) - len(text[left:right].rstrip())

@@ -183,6 +183,20 @@ def test_guards_are_read_from_the_actions_and_nothing_else() -> None:
     assert not [text for text in texts if "TypeOK" in text or "Init" in text]
 
 
+def test_an_operator_below_let_is_cut_into_its_conjuncts_and_no_premise_is() -> None:
+    known = {guard.place: guard for guard in guards.guards("TransactionCoordinator")}
+    takes = [place for place in known if place.startswith("Takes: ")]
+    assert takes == [
+        "Takes: FenceCoordinator => m.coordinator >= seen.coordinator",
+        "Takes: m.at.epoch >= seen.epoch",
+        r"Takes: Version = 2 /\ StrictMarkers => m.at.epoch > seen.epoch \/ again",
+    ]
+    assert "IsRetry: EndedAs(client[i].as)" in known
+    assert "IsRetry: " not in known
+    parts = guards.leaves(known["Arrives: Takes(m)"], SpecTree())
+    assert parts == {place.removeprefix("Takes: ") for place in takes}
+
+
 def test_every_bound_is_a_guard_of_some_spec() -> None:
     for name, one in modules().items():
         assert {guard.text for guard in guards.guards(name)} >= {*one.table().guards.bounds}

@@ -294,6 +294,12 @@ def test_a_conjunct_of_one_branch_ends_before_the_other() -> None:
     assert "z' = IF y = 0 THEN 1 ELSE 2" in found
 
 
+def test_no_mutant_reaches_from_one_definition_of_a_let_into_the_next() -> None:
+    for module in SpecTree().modules():
+        cut = [one.name for one in spec_mutants(module) if " == " in one.old]
+        assert [name for name in cut if "LET " not in name] == []
+
+
 def test_the_page_says_what_was_found() -> None:
     kept = [spec_command.with_reasons(one) for one in spec_command.everything_kept()]
     assert spec_command.PAGE.read_text() == "\n".join(spec_command.page(kept)) + "\n"

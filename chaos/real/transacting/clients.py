@@ -149,6 +149,21 @@ class Clients:
         }
         return all(many > before[place][1] for place, (_, many) in self.marks().items())
 
+    def replace_hanging(self, since: Marks) -> None:
+        """Replace each client that has not moved, and count it by its library.
+
+        librdkafka's send_offsets_to_transaction may wait beyond its time-out, and for ever (its
+        issue 5456); kafka-python's abort_transaction has been seen to, after a send that timed out.
+        The next instance of the same transactional id must move, so no broker is excused.
+        """
+        for place, one in [*self.current.items()]:
+            name, had = since[place]
+            if one.name == name and one.ended()["commit"] == had:
+                self.done[f"hung {place.library}"] += 1
+                one.process.kill()
+                one.process.wait()
+                self.start(place)
+
     def stop(self) -> None:
         """All end their transactions and leave; who does not is killed, and noted as stuck."""
         self.wake()

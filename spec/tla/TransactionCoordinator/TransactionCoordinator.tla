@@ -45,8 +45,9 @@ ASSUME Version \in {1, 2}
 (* Dropped: "ownRetry", a marker that has been written already is refused   *)
 (* (KAFKA-19999); "rotate", an exhausted epoch begins anew under the same   *)
 (* producer id; "whole", a load that fails serves what it has; "complete",  *)
-(* a transaction is complete before all its markers are written.            *)
-ASSUME Dropped \in {"none", "ownRetry", "rotate", "whole", "complete"}
+(* a transaction is complete before all its markers are written; "fence", an*)
+(* instance ends whatever is open, also its successor's transaction.        *)
+ASSUME Dropped \in {"none", "ownRetry", "rotate", "whole", "complete", "fence"}
 
 \* @typeAlias: identity = {id: Int, epoch: Int};
 \* @typeAlias: state = {state: Str, at: $identity, next: $identity, last: $identity, partitions: Set(Int), transaction: Int, by: Int, fences: Bool};
@@ -312,7 +313,7 @@ EndTxn(i) ==
         state == IF client[i].phase = "commit" THEN "PrepareCommit" ELSE "PrepareAbort"
     IN  /\ client[i].phase \in {"commit", "abort"}
         /\ Serving /\ memory.state = "Ongoing"
-        /\ client[i].as = memory.at
+        /\ Dropped # "fence" => client[i].as = memory.at
         /\ Change([memory EXCEPT !.state = state, !.at = at, !.next = next, !.by = i, !.fences = FALSE,
                                  !.last = IF Version = 2 THEN memory.at ELSE @], "end", i)
         /\ UNCHANGED <<partitions, leaders, network, clients>>

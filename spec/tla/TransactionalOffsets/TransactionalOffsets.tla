@@ -195,5 +195,6 @@ PendingEnds == \A i \in Ids : (pending[i] # None) ~> (pending[i] = None)
 NeverAll == \E r \in 1..Records : processed[1][r] = 0
 NeverHandedOver == \A i \in Ids : ~(member[i].phase = "committed" /\ owner \notin {i, Nobody})
 NeverUnstable == \A i, j \in Ids : ~(member[i].phase = "joined" /\ pending[j] # None)
+NeverAborted == \A i \in Ids : ~(member[i].phase = "aborted" /\ pending[i] # None)
 NeverRefused == \A i \in Ids : ~(member[i].phase = "made" /\ member[i].polled # generation)
 =============================================================================
