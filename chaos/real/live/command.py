@@ -23,17 +23,29 @@ class MissingLibraryError(click.ClickException):
 @click.option("--faults", "each", type=click.IntRange(1), default=6, show_default=True)
 @click.option("--out", type=FolderToWrite(), required=True)
 @click.option("--events", type=FolderToWrite(), required=True)
+@click.option(
+    "--transactions",
+    is_flag=True,
+    help="Transactional clients of three libraries, and applications, as processes.",
+)
 @json_option("Write what was done in each run, and what came of it")
 def faults(
-    runs: int, seed: int, each: int, out: Path, events: Path, json_file: Path | None
+    runs: int,
+    seed: int,
+    each: int,
+    out: Path,
+    events: Path,
+    transactions: bool,
+    json_file: Path | None,
 ) -> None:
     """Real clients write to three brokers that are killed, paused and cut off meanwhile.
 
     The clients are librdkafka's and reach the brokers by TCP; two of them are a group, whose
     members come and go, of the classic protocol and of KIP-848's by turns. Their histories go to
     --out, for `highwater check`; the steps of brokers and coordinators to --events, for `highwater
-    validate`. Every third run writes with acks=1 and lets anybody lead, so records are lost, which
-    is allowed there.
+    validate`. With --transactions, producers and applications write in transactions, and are
+    killed, stopped and taken over as well. Every third run writes with acks=1 and lets anybody
+    lead, so records are lost, which is allowed there.
     """
     for needed in ("confluent_kafka", "kio"):
         if find_spec(needed) is None:
@@ -42,8 +54,10 @@ def faults(
 
     total, acknowledged, steps = Counter[str](), 0, 0
     recorded: list[dict[str, Any]] = []
+    broken: list[str] = []
     for number in range(seed, seed + runs):
-        done = record(RunPlan(number, safe=number % 3 != 0, faults=each), out, events)
+        plan = RunPlan(number, number % 3 != 0, each, transactions=transactions)
+        done = record(plan, out, events)
         total += done.faults
         acknowledged += done.acknowledged
         steps += done.steps
@@ -52,6 +66,11 @@ def faults(
             f"{done.plan.name}: {done.acknowledged} records acknowledged, {done.failed} not,"
             f" {done.steps} steps, {done.group_steps} of the group; {_counted(done.faults)}"
         )
+        if transactions:
+            click.echo(f"{done.plan.name}: transactional clients: {_counted(done.transactions)}")
+        broken += done.not_once
+        for sentence in done.not_once:
+            click.echo(f"{done.plan.name}: {sentence}")
         if done.group_ended:
             click.echo(f"{done.plan.name}: the group is recorded until {done.group_ended}")
     click.echo(
@@ -59,6 +78,8 @@ def faults(
         f" {steps:,} steps of the brokers"
     )
     write_json(json_file, recorded)
+    if broken:
+        raise SystemExit(1)
 
 
 def _counted(counts: Counter[str]) -> str:

@@ -13,6 +13,9 @@ from attrs import define, field, frozen
 
 from chaos.real.live.members import GROUP, HEARTBEAT_MS, SESSION_MS, Members
 from chaos.real.live.recorder import LiveRecorder
+from chaos.real.transacting.clients import GROUP as APPLICATIONS
+from chaos.real.transacting.clients import SINK, Clients, places
+from chaos.real.transacting.outputs import of_applications
 from chaos.recorders.groups import group_recorder
 from chaos.recording import REPLICATION
 from refimpl.edge import BlockingCluster
@@ -28,10 +31,13 @@ LAG_MS = 31_000
 """More than replica.lag.time.max.ms, for clocks that are advanced."""
 AGAIN_SECONDS = 2
 """After which members that have read everything commit again; more than a commit takes."""
+TRANSACTION_MS = 600_000
+"""Longer than all that clocks are advanced in a run, so that clients are fenced by others alone."""
 SETTINGS = {
     "replica.socket.timeout.ms": "500",  # for answers that were lost on a link that is cut
     "replica.fetch.wait.max.ms": "200",
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.min.session.timeout.ms": str(SESSION_MS),
@@ -55,6 +61,8 @@ class RunPlan:
     idempotence: bool = True
     #: The client's time-out; after it, the offset of a sent record may stay unknown
     timeout_ms: int = 1500
+    #: True if transactional clients, processes of their own, write and read as well
+    transactions: bool = False
 
     @property
     def protocol(self) -> str:
@@ -80,6 +88,10 @@ class RunResult:
     group_steps: int
     #: Why the group is not recorded to the end, if it is not
     group_ended: str
+    #: What became of transactional clients and their transactions
+    transactions: Counter[str] = field(factory=Counter[str])
+    #: What applications have not processed exactly once
+    not_once: list[str] = field(factory=list[str])
 
 
 @define(eq=False)
@@ -92,6 +104,7 @@ class Running:
     reader: Any
     members: Members
     rng: Random
+    clients: Clients
     faults: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     counts: Counter[str] = field(factory=Counter[str])
     #: The number of records by partition
@@ -120,6 +133,7 @@ class Running:
         for fault in self.faults:
             fault.setdefault("until_ns", time.monotonic_ns())
         self.cluster.until(self._is_whole, timeout_ms=180_000)
+        self.clients.move(lambda: self.write(1))
         self.writer.flush(180)
         self.read()
         self._drain()
@@ -325,27 +339,28 @@ def record(plan: RunPlan, runs: Path, events: Path) -> RunResult:
             "unclean.leader.election.enable": str(not plan.safe).lower(),
         }
         cluster.create_topic(TOPIC, assignments=assignments, configs=configs)
+        cluster.create_topic(SINK, assignments=assignments)
         names = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         topic_id = cluster.controller.controller.metadata.topics[TOPIC].topic_id
         who = plan.protocol, GROUP
         group = group_recorder(*who, recorder.clock, recorder.offsets_of, names, topic_id)
         recorder.record_group(group)
         writer, reader, members = _clients(cluster.bootstrap, folder, plan)
-        run = Running(plan, cluster, writer, reader, members, rng)
-        for _ in range(MEMBERS):
-            members.join()
-        run.write(20)
-        run.settle()
-        chosen = rng.sample(FAULTS, min(plan.faults, len(FAULTS)))
-        if not plan.safe:
-            chosen[0] = cut_then_kill  # which always loses records
-        for fault in chosen:
-            fault(run)
-            run.settle()
-            members.replace_one(rng)
-        run.settle()
+        clients = Clients(cluster.bootstrap, folder, Random(plan.seed), TRANSACTION_MS)
+        run = Running(plan, cluster, writer, reader, members, rng, clients)
+        try:
+            for place in places(TOPIC if plan.safe else "") if plan.transactions else ():
+                clients.start(place)
+            _under_faults(run)
+            clients.stop()
+        finally:
+            clients.kill()
         for client in (writer, reader, members):
             client.close()
+        not_once = list[str]()
+        if plan.transactions and plan.safe:
+            asked = cluster.bootstrap, APPLICATIONS, TOPIC, SINK, PARTITIONS
+            _, not_once = of_applications(*asked)
         (folder / "meta.json").write_bytes(orjson.dumps({"faults": run.faults}))
         _scan(folder, cluster.bootstrap)
     lines = list(recorder.lines(plan.name, REPLICATION))
@@ -353,7 +368,27 @@ def record(plan: RunPlan, runs: Path, events: Path) -> RunResult:
     (events / f"{plan.name}.events.ndjson").write_bytes(b"".join(lines))
     steps = len(lines) - PARTITIONS - 1
     of_group = len(group.steps), group.ended
-    return RunResult(plan, run.acknowledged.total(), run.failed, run.counts, steps, *of_group)
+    written = run.acknowledged.total(), run.failed
+    of_clients = clients.done, not_once + [f"{name} is stuck" for name in clients.stuck]
+    return RunResult(plan, *written, run.counts, steps, *of_group, *of_clients)
+
+
+def _under_faults(run: Running) -> None:
+    """Some faults, one after the other; after each all is well again."""
+    for _ in range(MEMBERS):
+        run.members.join()
+    run.write(20)
+    run.settle()
+    chosen = run.rng.sample(FAULTS, min(run.plan.faults, len(FAULTS)))
+    if not run.plan.safe:
+        chosen[0] = cut_then_kill  # which always loses records
+    for fault in chosen:
+        if run.plan.transactions:
+            run.faults.append({"at_ns": time.monotonic_ns(), "what": run.clients.happens()})
+        fault(run)
+        run.settle()
+        run.members.replace_one(run.rng)
+    run.settle()
 
 
 def _clients(bootstrap: str, folder: Path, plan: RunPlan) -> tuple[Any, Any, Members]:

@@ -52,10 +52,6 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
 }
 CHECKS = ("L1", "L3", "L4", "P1", "P7", "G6", *(f"T{number}" for number in range(1, 12)))
-MOVE_S = 180
-"""For a client to commit something once all brokers are back."""
-HANGS_S = 60
-"""The same, after which a client is replaced: longer than all its time-outs."""
 TOPIC, BROKERS, FAULTS = "orders", (1, 2, 3), 10
 OBSERVED = ",".join((TOPIC, SINK, STATE))
 SESSION_S = 3
@@ -120,19 +116,10 @@ class Round:
                 one.kill()
                 one.start()
                 one.wait_until_ready()
-        self.clients.wake()
         for fault in self.faults:
             fault.setdefault("until_ns", time.monotonic_ns())
         until(self._is_whole)
-        since, ends = self.clients.marks(), time.monotonic() + MOVE_S
-        hangs = time.monotonic() + HANGS_S
-        while not self.clients.have_moved(since):
-            self.write(0.3)
-            if time.monotonic() > hangs:
-                self.clients.replace_hanging(since)
-                hangs = ends
-            if time.monotonic() > ends:
-                raise TimeoutError(f"{since} {MOVE_S} s ago, and now {self.clients.marks()}")
+        self.clients.move(lambda: self.write(0.3))
 
     def _is_whole(self) -> bool:
         """All three replicas of every partition are in sync."""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
@@ -19,6 +20,9 @@ from attrs import asdict, define, field, frozen
 from chaos.real.transacting.client import BROKEN, FENCED, TIMEOUT_MS, ClientTask
 
 SINK, PARTITIONS, GROUP = "results", 2, "applications"
+MOVE_S, HANGS_S = 180.0, 60.0
+"""For a client to commit something once all brokers are back; and before it is replaced, which is
+longer than all its time-outs."""
 STOP_S = 90.0
 """For a client to end its transaction; longer than all its calls take once all brokers are back."""
 
@@ -148,6 +152,22 @@ class Clients:
             for place, one in self.current.items()
         }
         return all(many > before[place][1] for place, (_, many) in self.marks().items())
+
+    def move(self, meanwhile: Callable[[], None]) -> None:
+        """All wake up, and each commits something, while this is called again and again.
+
+        Who does not is replaced once, and then has to. Raises `TimeoutError`.
+        """
+        self.wake()
+        since, began, replaced = self.marks(), time.monotonic(), False
+        while not self.have_moved(since):
+            meanwhile()
+            spent = time.monotonic() - began
+            if spent > HANGS_S and not replaced:
+                self.replace_hanging(since)
+                replaced = True
+            if spent > MOVE_S:
+                raise TimeoutError(f"{since} {spent:.0f} s ago, and now {self.marks()}")
 
     def replace_hanging(self, since: Marks) -> None:
         """Replace each client that has not moved, and count it by its library.
