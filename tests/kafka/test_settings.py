@@ -13,6 +13,7 @@ from refimpl.configs import (
     BROKER_NAME,
     GROUP,
     GROUP_NAME,
+    PRODUCER,
     QUOTA,
     TOPIC,
     ConfigError,
@@ -72,6 +73,18 @@ def test_the_tables_are_those_of_kafka(kafka: dict[str, dict[str, Any]]) -> None
     }
     assert {n: as_kafka_says(o) for n, o in QUOTA.items()} == {
         n: as_we_say(o) for n, o in (kafka["clientQuotas"] | kafka["ipQuotas"]).items()
+    }
+
+
+def test_the_settings_of_a_producer_are_those_of_kafka(kafka: dict[str, dict[str, Any]]) -> None:
+    theirs = {n: as_we_say(o) for n, o in kafka["producer"].items() if n in PRODUCER}
+    # Required there, and without a default; the reporter of metrics is a class of Java's.
+    for name in ("bootstrap.servers", "key.serializer", "value.serializer", "metric.reporters"):
+        theirs[name]["default"] = show(PRODUCER[name].default)
+    assert {n: as_kafka_says(o) for n, o in PRODUCER.items()} == theirs
+    missing = {n for n in kafka["producer"] if n not in PRODUCER}
+    assert {n.partition(".")[0] for n in missing} == {
+        *("config", "sasl", "security", "ssl", "transaction", "transactional"),
     }
 
 

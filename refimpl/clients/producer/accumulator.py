@@ -68,6 +68,7 @@ class Accumulator:
     muted: set[TopicPartition] = field(factory=set[TopicPartition])
     #: All batches without a result, in the order in which they were begun
     incomplete: dict[ProducerBatch, None] = field(factory=dict[ProducerBatch, None])
+    _queues: dict[str, dict[int, Sequences]] = field(factory=dict[str, dict[int, Sequences]])
     #: Where the last request to each node has ended
     _drained: dict[int, int] = field(factory=dict[int, int])
     #: The parts of a batch are as old as it was, and not the last in `incomplete`
@@ -79,12 +80,14 @@ class Accumulator:
 
     def append(self, now: int, record: ToAppend, topic: Topic) -> "Appended | None":
         """Put a record into a batch; None if there is no memory for another one."""
+        sticky = None
         while True:
-            sticky, number = None, record.partition
+            number = record.partition
             if number is None:
                 sticky = self._sticky(record.topic)
-                number = sticky.current(topic.partitions, topic.available).partition
-            one = self.delivery.of(TopicPartition(record.topic, number))
+                chosen = sticky.chosen or sticky.current(topic.partitions, topic.available)
+                number = chosen.partition
+            one = self._queue(record.topic, number)
             last = one.queue[-1] if one.queue else None
             if sticky is not None and (last is None or last.is_full):
                 chosen = sticky.chosen
@@ -95,10 +98,11 @@ class Accumulator:
                 break
             size = last.builder.size
             if self._into(last, record, now):
+                is_full = last.is_full
                 if sticky is not None:
                     grown = last.builder.size - size
-                    sticky.filled(grown, last.is_full, topic.partitions, topic.available)
-                return Appended(last, len(one.queue) > 1 or last.is_full, False)
+                    sticky.filled(grown, is_full, topic.partitions, topic.available)
+                return Appended(last, is_full or len(one.queue) > 1, False)
             last.closed = True  # and with that another partition may be chosen
         batch = self._begin(now, TopicPartition(record.topic, number), record)
         if batch is None:
@@ -106,6 +110,16 @@ class Accumulator:
         if sticky is not None:
             sticky.filled(batch.builder.size, batch.is_full, topic.partitions, topic.available)
         return Appended(batch, len(one.queue) > 1 or batch.is_full, True)
+
+    def _queue(self, topic: str, number: int) -> Sequences:
+        """The batches of a partition; a look-up for each record costs less without its name."""
+        queues = self._queues.get(topic)
+        if queues is None:
+            queues = self._queues[topic] = {}
+        one = queues.get(number)
+        if one is None:
+            one = queues[number] = self.delivery.of(TopicPartition(topic, number))
+        return one
 
     def bound(self, record: ToAppend) -> int:
         """The most that a batch of this record alone can take."""

@@ -77,11 +77,13 @@ class AsyncProducer:
         record = self._producing.record(
             *(loop.create_future, on_delivery, topic, value, key, partition, headers, timestamp_ms)
         )
-        before = self._machine.waiting
-        if self._machine.take(now_ms(), record):
-            self._run_soon()
+        machine = self._machine
+        before = machine.waiting
+        if machine.take(now_ms(), record) and not self._running:
+            self._running = True
+            loop.call_soon(self._run)  # others may append to the same batch first
         sent: Sent = record.handle
-        if self._machine.waiting > before:
+        if machine.waiting > before:
             accepted = self._accepting[sent] = loop.create_future()
             try:
                 await accepted
@@ -127,12 +129,6 @@ class AsyncProducer:
             )
         return self._loop
 
-    def _run_soon(self) -> None:
-        """Let others append to the same batch first."""
-        if not self._running and self._loop is not None:
-            self._running = True
-            self._loop.call_soon(self._run)
-
     def _run(self) -> None:
         self._running = False
         self._give(Timer(now_ms(), DELIVERY))
@@ -142,11 +138,14 @@ class AsyncProducer:
 
     def _give(self, message: Response | Disconnected | Timer | Flush | Close) -> None:
         for output in self._machine.handle(now_ms(), message):
-            self._do(output)
+            if isinstance(output, Delivered):
+                self._settle(output)
+            else:
+                self._do(output)
 
     def _do(self, output: Output) -> None:
         match output:
-            case Delivered() | Failed():
+            case Failed() | Delivered():
                 self._settle(output)
             case Request():
                 if self._connections is not None:
@@ -164,7 +163,8 @@ class AsyncProducer:
 
     def _settle(self, output: Delivered | Failed) -> None:
         future, metadata, error = self._producing.settle(output)
-        self._accepted(output.handle)
+        if self._accepting:
+            self._accepted(output.handle)
         if future.done():
             return
         if error is None:

@@ -20,6 +20,8 @@ from refimpl.storage.format.batch import (
 #: A record's own head: its length, attributes, timestamp, offset and number of headers
 _OVERHEAD = 21
 _NOTHING: Headers = ()
+#: The writer wants a list, and does not change it
+_NO_HEADERS: list[tuple[str, bytes | None]] = []
 
 
 @define(eq=False)
@@ -29,6 +31,8 @@ class BytesBatch:
     limit: int
     codec: Codec
     count: int = 0
+    #: Of the whole batch, before it is compressed
+    size: int = HEADER_SIZE
     _writer: Any = field(init=False)
     _records: bytes | None = field(default=None, init=False)
     _built: tuple[tuple[int, int, int], bytes] | None = field(default=None, init=False)
@@ -36,11 +40,6 @@ class BytesBatch:
     def __attrs_post_init__(self) -> None:
         """Begin without a producer, which is known when the batch is sent."""
         self._writer = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, self.limit)
-
-    @property
-    def size(self) -> int:
-        """The size before it is compressed."""
-        return self._writer.size()
 
     @property
     def largest(self) -> int:
@@ -51,9 +50,13 @@ class BytesBatch:
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> bool:
         """Take one more record, if there is room."""
-        if self._writer.append(self.count, timestamp, key, value, [*headers]) is None:
+        written = self._writer.append(
+            self.count, timestamp, key, value, [*headers] if headers else _NO_HEADERS
+        )
+        if written is None:
             return False
         self.count += 1
+        self.size += written.size
         return True
 
     def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:

@@ -1,0 +1,34 @@
+"""docs/clients.md says what is so: its example runs, and its defaults are those of the table."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refimpl.configs import PRODUCER, show
+
+PAGE = (Path(__file__).parents[4] / "docs" / "clients.md").read_text("utf-8")
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    known: dict[str, Any] = {}
+    exec(example, known)
+    assert capsys.readouterr().out.startswith("RecordMetadata(topic='orders', partition=")
+
+
+def test_the_defaults_are_those_of_the_settings() -> None:
+    _, table = PAGE.split("## Defaults")
+    rows = re.findall(r"^\| `([a-z.]+)` \| (\S+) \| (\S+) \|", table, re.MULTILINE)
+    assert len(rows) == 14
+    for name, ours, kafka in rows:
+        assert ours == kafka == show(PRODUCER[name].default), name
+
+
+def test_each_setting_of_a_stage_is_one_that_has_an_effect() -> None:
+    stages = PAGE.split("## The stages")[1].split("## Defaults")[0]
+    cells = [line.split("|")[3] for line in stages.splitlines() if line.startswith("| ")]
+    for name in re.findall(r"`([a-z.]+[*]?)`", " ".join(cells)):
+        meant = [one for one in PRODUCER.values() if one.name.startswith(name.rstrip("*"))]
+        assert any(one.supported for one in meant), name
