@@ -36,6 +36,11 @@ class Served(Protocol):
         ...
 
     @property
+    def listener_name(self) -> str:
+        """The name of the listener that the client has come by."""
+        ...
+
+    @property
     def log_dir(self) -> str:
         """The path of its log directory."""
         ...

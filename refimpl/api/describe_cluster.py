@@ -1,6 +1,7 @@
 """DescribeCluster: brokers and controller (KIP-700), fenced ones too since version 2 (KIP-1073)."""
 
 from refimpl.api.call import Call, Values
+from refimpl.api.errors import endpoint_of
 from refimpl.api.metadata import CLUSTER_OPERATIONS, controller_id
 
 BROKERS, CONTROLLERS = 1, 2
@@ -23,8 +24,8 @@ def handle(call: Call) -> Values:
         "brokers": [
             {
                 "broker_id": one.broker_id,
-                "host": one.endpoints[0].host,
-                "port": one.endpoints[0].port,
+                "host": endpoint_of(call.broker, one).host,
+                "port": endpoint_of(call.broker, one).port,
                 "rack": one.rack,
                 "is_fenced": one.fenced,
             }

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from functools import cache
+from typing import Any
 
 from refimpl.api.call import Served
 from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import BrokerRegistration
 from refimpl.wire.errors import error_code
 from refimpl.wire.writer import Endpoint
 
@@ -25,14 +27,21 @@ def leader_of(broker: Served, name: TopicPartition) -> tuple[int, int] | None:
     return known.decision.leader, known.decision.leader_epoch
 
 
+def endpoint_of(broker: Served, one: BrokerRegistration) -> Any:
+    """A broker's endpoint for who has come by this listener; its first one, if it has no such."""
+    name = broker.listener_name
+    return next((each for each in one.endpoints if each.listener == name), one.endpoints[0])
+
+
 def endpoints_of(broker: Served, leaders: Collection[tuple[int, int] | None]) -> Sequence[Endpoint]:
     """The endpoints of these leaders."""
     if not leaders:
         return ()
     brokers = broker.node.metadata.brokers
     ids = sorted({leader[0] for leader in leaders if leader is not None} & brokers.keys())
-    return [
-        Endpoint(one, *brokers[one].endpoints[0][1:3], brokers[one].rack)
-        for one in ids
-        if brokers[one].endpoints
-    ]
+    found: list[Endpoint] = []
+    for one in ids:
+        if brokers[one].endpoints:
+            where = endpoint_of(broker, brokers[one])
+            found.append(Endpoint(one, where.host, where.port, brokers[one].rack))
+    return found

@@ -1,6 +1,7 @@
 """FindCoordinator, of many groups at once since version 4 (KIP-699)."""
 
 from refimpl.api.call import Call, Handling, Values
+from refimpl.api.errors import endpoint_of
 from refimpl.messages.group import GROUP, FindCoordinatorRequest, FoundCoordinator
 
 BATCHED = 4
@@ -29,6 +30,6 @@ def _found(call: Call, one: FoundCoordinator) -> Values:
     broker = call.broker.node.metadata.brokers.get(one.node_id)
     where = NOBODY
     if one.error is None and broker is not None and broker.endpoints:
-        endpoint = broker.endpoints[0]
+        endpoint = endpoint_of(call.broker, broker)
         where = {"node_id": one.node_id, "host": endpoint.host, "port": endpoint.port}
     return {"key": one.key, "error_code": one.error, "error_message": one.message or "", **where}

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Served, Values
+from refimpl.api.errors import endpoint_of
 from refimpl.messages.broker import MetadataRequest, MetadataResponse
 from refimpl.messages.cluster import INTERNAL_TOPICS, PartitionRegistration, Topic
 
@@ -123,8 +124,8 @@ def brokers(broker: Served) -> Sequence[Values]:
     return [
         {
             "node_id": one.broker_id,
-            "host": one.endpoints[0].host,
-            "port": one.endpoints[0].port,
+            "host": endpoint_of(broker, one).host,
+            "port": endpoint_of(broker, one).port,
             "rack": one.rack,
         }
         for one in sorted(broker.node.metadata.brokers.values())

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from refimpl.outputs import FolderToWrite
 
 if TYPE_CHECKING:
+    from refimpl.edge.server.properties import Properties
     from refimpl.edge.server.stored_broker import StoredBroker
     from refimpl.edge.testing.cluster import Cluster
 
@@ -58,8 +59,11 @@ def broker(
     controller. Their logs are in DIR itself.
     """
     with _no_collection():
-        values = _configured(config, settings)
-        host, port, data = _served_at(values, host, port, data)
+        values, file = _configured(config, settings)
+        if broker_id is None and "zookeeper.connect" in file.lines:
+            _ignored(file, "zookeeper.connect", "the metadata are kept here, without --id N")
+            del values["zookeeper.connect"]
+        host, port, data = _served_at(values, file, host, port, data)
         zookeeper = zookeeper or values.get("zookeeper.connect")
         cluster: Any
         if zookeeper is not None:
@@ -67,16 +71,24 @@ def broker(
         elif broker_id is not None:
             raise click.UsageError("--id is for one broker of a cluster: name its --zookeeper")
         else:
-            from refimpl.edge.server.arguments import NoEffectWarning
-            from refimpl.edge.testing.cluster import Cluster
-
-            if "listeners" in values:  # the options come before the file
-                values = {**values, "listeners": f"PLAINTEXT://{host}:{port}"}
-            with warnings.catch_warnings(action="ignore", category=NoEffectWarning):
-                cluster = Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
+            cluster = _cluster(brokers, port, host, data, values)
         code = _runner()(serve(cluster))
     if code:
         sys.exit(code)
+
+
+def _cluster(
+    brokers: int, port: int, host: str, data: Path | None, values: Mapping[str, str]
+) -> "Cluster":
+    """Brokers in this process; a mistake in their settings is one of usage."""
+    from refimpl.edge.server.arguments import NoEffectWarning
+    from refimpl.edge.testing.cluster import Cluster
+
+    with warnings.catch_warnings(action="ignore", category=NoEffectWarning):
+        try:
+            return Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
+        except ValueError as mistake:
+            raise click.UsageError(str(mistake)) from None
 
 
 @contextmanager
@@ -110,43 +122,75 @@ def _stored_broker(
     return StoredBroker(int(id), zookeeper, port, host, data, values)
 
 
-def _configured(config: Path | None, settings: tuple[str, ...]) -> Mapping[str, str]:
-    """Settings of the file, and of the command line, which come first."""
+def _configured(
+    config: Path | None, settings: tuple[str, ...]
+) -> tuple[dict[str, str], "Properties"]:
+    """Settings of the file, and of the command line, which come first; and the file alone."""
     from refimpl.configs import ConfigError
-    from refimpl.edge.server.properties import PropertiesError, read_properties, setting
+    from refimpl.edge.server.properties import (
+        Properties,
+        PropertiesError,
+        read_properties,
+        setting,
+    )
 
     values: dict[str, str] = {}
+    found = Properties(str(config), {}, (), {})
     try:
         if config is not None:
             found = read_properties(config.read_text(errors="backslashreplace"), str(config))
             values |= found.values
             for warning in found.warnings:
                 click.echo(f"Warning: {warning}", err=True)
-        values |= dict(setting(text) for text in settings)
+        given = dict(setting(text) for text in settings)
     except (PropertiesError, ConfigError) as mistake:
         raise click.UsageError(str(mistake)) from None
-    return values
+    of_file = {name: line for name, line in found.lines.items() if name not in given}
+    return {**values, **given}, Properties(found.file, found.values, (), of_file)
+
+
+def _ignored(file: "Properties", name: str, why: str) -> None:
+    """Warn of a setting in the file that changes nothing."""
+    click.echo(f"Warning: {file.file}:{file.lines[name]}: {name} has no effect: {why}", err=True)
 
 
 def _served_at(
-    values: Mapping[str, str], host: str, port: int, data: Path | None
+    values: dict[str, str], file: "Properties", host: str, port: int, data: Path | None
 ) -> tuple[str, int, Path | None]:
-    """The address to listen on and the log directories: by the options, then by the file."""
+    """The address to listen on and the log directories: by the options, then by the file.
+
+    With an option the first listener is there, and it is the only one.
+    """
     from refimpl.configs import ConfigError
-    from refimpl.edge.server.addresses import advertised_of, listener_of
-    from refimpl.edge.server.properties import directory_of
+    from refimpl.edge.server.addresses import advertised_listeners_of, listeners_of
+    from refimpl.edge.server.properties import directories_of
 
     given = click.get_current_context().get_parameter_source
     try:
-        listener, directory = listener_of(values), directory_of(values)
-        advertised_of(values)
+        listeners, directories = listeners_of(values), directories_of(values)
+        advertised_listeners_of(values)
     except ConfigError as mistake:
-        raise click.UsageError(str(mistake)) from None
-    if listener is not None and given("host") is ParameterSource.DEFAULT:
-        host = listener[0] or host
-    if listener is not None and given("port") is ParameterSource.DEFAULT:
-        port = listener[1]
-    return host, port, data if data is not None or directory is None else Path(directory)
+        raise click.UsageError(file.placed(str(mistake))) from None
+    if listeners:
+        first, by_option = listeners[0], False
+        if given("host") is ParameterSource.DEFAULT:
+            host = first.host or host
+        else:
+            by_option = True
+        if given("port") is ParameterSource.DEFAULT:
+            port = first.port
+        else:
+            by_option = True
+        others = listeners[:0] if by_option else listeners[1:]
+        if len(others) < len(listeners) - 1:
+            values.pop("advertised.listeners", None)
+        places = [(first.name, host, port), *((one.name, one.host, one.port) for one in others)]
+        values["listeners"] = ",".join(f"{name}://{at}:{number}" for name, at, number in places)
+    if data is None and directories:
+        data = Path(directories[0])
+        for one in directories[1:]:
+            _ignored(file, "log.dirs", f"all logs are in {data}, and none in {one}")
+    return host, port, data
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
@@ -173,9 +217,13 @@ async def serve(cluster: "Cluster | StoredBroker") -> int:
         click.echo(f"Error: {late}", err=True)
         return BAD_INPUT
     except OSError as refused:
-        if refused.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+        if refused.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+            reason = _port_refused(cluster, refused)
+        elif (refused.errno or 0) < 0:  # of looking up a name
+            reason = refused.strerror
+        else:
             raise
-        click.echo(f"Error: {_port_refused(cluster, refused)}", err=True)
+        click.echo(f"Error: {reason}", err=True)
         return BAD_INPUT
     gc.freeze()  # what is there by now stays, and is not looked at again
     gc.enable()

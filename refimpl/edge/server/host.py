@@ -4,16 +4,18 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
 from attrs import define, field, fields_dict
 
+from refimpl.api.call import Served
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.forwarding import AutoTopicsConfig
 from refimpl.broker.node import Node
 from refimpl.configs import Configs
+from refimpl.edge.server.addresses import PLAINTEXT, Address
 from refimpl.edge.server.clock import Clock, Timers
 from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
@@ -58,7 +60,11 @@ class BrokerHost:
     host: str
     port: int
     rack: str | None = None
-    advertised: tuple[str, int] | None = None
+    #: The name of the listener at `host` and `port`, and the other listeners for clients
+    listener_name: str = PLAINTEXT
+    also: Sequence[Address] = ()
+    #: What clients are told to connect to, by the names of listeners, where it is elsewhere
+    advertised: Mapping[str, tuple[str, int]] = field(factory=dict[str, tuple[str, int]])
     #: Whether clients may come before the broker was told of the cluster's metadata
     accepts_at_once: bool = True
     observe: Observe | None = None
@@ -68,6 +74,8 @@ class BrokerHost:
     faults: Faults = field(factory=Faults)
     node: Node = field(init=False)
     listener: Listener | None = field(default=None, init=False)
+    _others: list[Listener] = field(factory=list[Listener], init=False)
+    _endpoints_also: list[Endpoint] = field(factory=list[Endpoint], init=False)
     processes: int = field(default=0, init=False)
     up: bool = field(default=False, init=False)
     paused: bool = field(default=False, init=False)
@@ -104,7 +112,11 @@ class BrokerHost:
         try:
             accepts = self.accepts_at_once
             self.port = listener.listen(self.host, self.port, accepts=accepts)
+            self._listen_also(accepts=accepts)
         except OSError:
+            for one in (listener, *self._others):
+                one.close()
+            self._others.clear()
             self.directory.release()
             raise
         self.listener = listener
@@ -127,6 +139,20 @@ class BrokerHost:
         self._carry_out(self.node.start(self.clock.now(), partitions_in(logs)))
         self.network.run()
 
+    def _listen_also(self, *, accepts: bool) -> None:
+        """Listen at the other addresses. Who comes there is told of the endpoints of that listener.
+
+        Raises OSError for a port in use.
+        """
+        self._endpoints_also.clear()
+        for name, host, port in ((one.name, one.host or self.host, one.port) for one in self.also):
+            broker = cast("Served", _Through(self, name))
+            more = Listener(broker, self.limits, self.budget, self.faults, self.watch, self.id)
+            self._others.append(more)
+            taken = more.listen(host, port, accepts=accepts)
+            told = self.advertised.get(name, (host, taken))
+            self._endpoints_also.append(Endpoint(name, *told))
+
     def _new_node(self, logs: FileLogs, incarnation: int) -> Node:
         return Node(
             self.id,
@@ -144,9 +170,9 @@ class BrokerHost:
         )
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
-        """The endpoints of this broker, that of clients first."""
-        host, port = self.advertised or (self.host, self.port)
-        return (Endpoint("PLAINTEXT", host, port),)
+        """The endpoints of this broker, that of its first listener first."""
+        host, port = self.advertised.get(self.listener_name, (self.host, self.port))
+        return (Endpoint(self.listener_name, host, port), *self._endpoints_also)
 
     def _log_config(self) -> LogConfig:
         expiration = self.configs["producer.id.expiration.ms"]
@@ -174,7 +200,8 @@ class BrokerHost:
         """Do nothing from now on, as by SIGSTOP; what comes waits."""
         if self.up and not self.paused and self.listener is not None:
             self.paused = True
-            self.listener.pause(paused=True)
+            for one in (self.listener, *self._others):
+                one.pause(paused=True)
 
     def resume(self) -> None:
         """Go on, with what has waited first."""
@@ -187,7 +214,8 @@ class BrokerHost:
         backlog, self._backlog = self._backlog, []
         for message in backlog:
             self._take(message)
-        self.listener.pause(paused=False)
+        for one in (self.listener, *self._others):
+            one.pause(paused=False)
         self._timers.arm()
         self.network.run()
 
@@ -207,8 +235,10 @@ class BrokerHost:
         if self.watch is not None:
             self.watch.forget()
         if self.listener is not None:
-            self.listener.close()
+            for one in (self.listener, *self._others):
+                one.close()
             self.listener = None
+            self._others.clear()
         self.directory.release()
 
     # What clients and handlers need
@@ -337,6 +367,18 @@ def auto_topics_config(configs: Configs) -> AutoTopicsConfig:
     names = {one: one.replace("_", ".") for one in fields_dict(AutoTopicsConfig)}
     values: Any = {ours: configs[name] for ours, name in names.items()}
     return AutoTopicsConfig(**values)
+
+
+@define(eq=False)
+class _Through:
+    """A broker as those see it who come by another of its listeners."""
+
+    _broker: BrokerHost
+    listener_name: str
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the broker's."""
+        return getattr(self._broker, name)
 
 
 @define(eq=False, kw_only=True)

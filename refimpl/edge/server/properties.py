@@ -1,6 +1,6 @@
 """A broker's settings from a file in Java's `.properties` syntax; mistakes are named by line."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from attrs import frozen
@@ -9,7 +9,10 @@ from refimpl.configs.definition import BROKER
 from refimpl.configs.values import ConfigError
 
 # What follows is for one listener, for a plug-in, or for a client inside Kafka's broker.
-PREFIXES = ("listener.name.", "remote.log.", "rsm.config.", "rlmm.config.", "zookeeper.")
+PREFIXES = (
+    *("listener.name.", "remote.log.", "rsm.config.", "rlmm.config.", "zookeeper."),
+    "config.providers.",
+)
 
 
 @frozen
@@ -34,29 +37,60 @@ class PropertiesError(ValueError):
 
 @frozen
 class Properties:
-    """The settings of a file, and warnings about those that have no effect."""
+    """The settings of a file, warnings about those that have no effect, and where each is."""
 
+    file: str
     values: dict[str, str]
     warnings: tuple[Problem, ...]
+    lines: Mapping[str, int]
+
+    def placed(self, reason: str) -> str:
+        """A reason with the line of the setting that it names, if that is in this file."""
+        named = [one for one in self.lines if f"configuration {one}:" in reason]
+        return str(Problem(self.file, self.lines[named[0]], reason)) if named else reason
 
 
 def read_properties(text: str, file: str) -> Properties:
     """The settings in a file's text; PropertiesError names every line that cannot be used.
 
-    A setting of Kafka's that this broker does not support is kept, and warned of once.
+    A setting of Kafka's that this broker does not support is kept, and warned of once. One that
+    nobody knows is warned of and left out, as in Kafka, whose files are full of them.
     """
     values: dict[str, str] = {}
     problems: list[Problem] = []
     warnings: dict[str, Problem] = {}
+    lines: dict[str, int] = {}
     for line, name, value in _lines(text, file):
         if reason := _mistake(name, value):
             problems.append(Problem(file, line, reason))
+        elif reason := unknown(name):
+            told = reason.replace("unknown setting", "unknown setting, which has no effect")
+            warnings[name] = Problem(file, line, told)
+            continue
         elif not (name in BROKER and BROKER[name].supported):
             warnings[name] = Problem(file, line, f"{name} is not supported and has no effect")
         values[name] = value
+        lines[name] = line
+    problems += _contradictions(values, lines, file)
     if problems:
         raise PropertiesError(problems)
-    return Properties(values, tuple(warnings.values()))
+    return Properties(file, values, tuple(warnings.values()), lines)
+
+
+def _contradictions(
+    values: Mapping[str, str], lines: Mapping[str, int], file: str
+) -> Iterator[Problem]:
+    """Settings of which each is right, and not both."""
+    node, broker = values.get("node.id"), values.get("broker.id")
+    if node is not None and broker not in (None, "-1", node):
+        line = max(lines["node.id"], lines["broker.id"])
+        yield Problem(
+            file, line, f"broker.id={broker}, but node.id={node} in line {lines['node.id']}"
+        )
+    roles = [one.strip() for one in values.get("process.roles", "broker").split(",")]
+    if "broker" not in roles:
+        reason = f"process.roles={values['process.roles']}: a controller alone is not served"
+        yield Problem(file, lines["process.roles"], reason)
 
 
 def properties_of(text: str, file: str) -> dict[str, str]:
@@ -69,20 +103,17 @@ def setting(text: str) -> tuple[str, str]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name:
         raise ConfigError(f"{text!r} is not a setting: name=value is expected")
-    if reason := _mistake(name, value):
+    if reason := _mistake(name, value) or unknown(name):
         raise ConfigError(reason)
     return name, value
 
 
-def directory_of(values: Mapping[str, str]) -> str | None:
-    """The directory of `log.dirs`, or else of `log.dir`, if one is set. Raises ConfigError."""
+def directories_of(values: Mapping[str, str]) -> Sequence[str]:
+    """The directories of `log.dirs`, or else of `log.dir`, if one is set. Raises ConfigError."""
     for name in ("log.dirs", "log.dir"):
         if name in values:
-            directories = BROKER[name].value(values[name])
-            if len(directories) > 1:
-                raise ConfigError.of(name, values[name], "One directory is served")
-            return directories[0]
-    return None
+            return BROKER[name].value(values[name])
+    return ()
 
 
 def _lines(text: str, file: str) -> Iterator[tuple[int, str, str]]:
@@ -107,8 +138,12 @@ def _mistake(name: str, value: str) -> str | None:
             BROKER[name].value(value)
         except ConfigError as invalid:
             return str(invalid)
-        return None
-    if name.startswith(PREFIXES):
+    return None
+
+
+def unknown(name: str) -> str | None:
+    """The sentence about a name that no setting has, with the nearest one; None for a setting."""
+    if name in BROKER or name.startswith(PREFIXES):
         return None
     near = get_close_matches(name, BROKER, n=1, cutoff=0.8)
     return f"{name}: unknown setting" + (f"; did you mean {near[0]}?" if near else "")

@@ -12,7 +12,7 @@ import orjson
 from attrs import define, field
 
 from refimpl.configs import Configs
-from refimpl.edge.server.addresses import advertised_of
+from refimpl.edge.server.addresses import advertised_listeners_of
 from refimpl.edge.server.limits import limits_of
 from refimpl.edge.server.listener import QUICK
 from refimpl.edge.server.log_directory import FileDirectory, MemoryDirectory, random_id
@@ -100,7 +100,7 @@ class StoredBroker:
             self.host,
             self.port,
             rack=static.get("broker.rack"),
-            advertised=advertised_of(self.configs),
+            advertised=advertised_listeners_of(self.configs),
             new_store=lambda: ZooKeeperStore(hosts, session_ms, root),
             peer_port=peer_port,
             accepts_at_once=False,

@@ -63,7 +63,8 @@ class StoredBrokerHost(BrokerHost):
         """Let clients in: before the broker was told of the cluster, it would say of every topic
         that there is none. Raises OSError for a port in use."""
         assert self.listener is not None
-        self.listener.accept()
+        for one in (self.listener, *self._others):
+            one.accept()
 
     @property
     def registered(self) -> bool:

@@ -12,13 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from attrs import define, field
+from attrs import define, evolve, field
 from attrs.converters import optional
 
 from refimpl.broker.partition import Partition
 from refimpl.configs import Configs
 from refimpl.edge.server import arguments
-from refimpl.edge.server.addresses import advertised_of
+from refimpl.edge.server.addresses import (
+    PLAINTEXT,
+    Address,
+    advertised_listeners_of,
+    listeners_of,
+)
 from refimpl.edge.server.controller_host import ControllerHost
 from refimpl.edge.server.controller_log import ControllerLog
 from refimpl.edge.server.cues import Cue, Cues, Event, new_cue
@@ -117,7 +122,8 @@ class Cluster:
         configs = Configs(static)
         limits = limits_of(configs)
         budget = Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes))
-        advertised = advertised_of(self._settings)
+        advertised = advertised_listeners_of(self._settings)
+        first, *also = listeners_of(self._settings) or (Address(PLAINTEXT, self.host, self.port),)
         cluster_id = self._cluster_id()
         log = self._controller_log(cluster_id)
         self.controller = ControllerHost(
@@ -137,7 +143,11 @@ class Cluster:
                     self.host,
                     self.port + number - 1 if self.port else 0,
                     rack=self.racks.get(number, static.get("broker.rack")),
-                    advertised=advertised and (advertised[0], advertised[1] + number - 1),
+                    listener_name=first.name,
+                    also=[evolve(one, port=one.port and one.port + number - 1) for one in also],
+                    advertised={
+                        name: (host, port + number - 1) for name, (host, port) in advertised.items()
+                    },
                     observe=self.observe,
                 )
                 await self._listen(self.hosts[number])

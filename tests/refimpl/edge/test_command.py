@@ -103,10 +103,16 @@ def test_a_port_in_use_is_one_line() -> None:
 
 def test_a_setting_that_cannot_be_is_named(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("num.partitions=3\nnum.partitons=4\n")
+    file.write_text("num.partitions=3\nnum.partitions=0\n")
     code, said = refused("--port", 0, "--config", file)
     assert code == 2
-    assert f"{file}:2: num.partitons: unknown setting; did you mean num.partitions?" in said
+    assert f"{file}:2: Invalid value 0 for configuration num.partitions" in said
+    for wrong, why in (
+        (("--port", 65535, "--brokers", 3), "port: a whole number from 0 to 65533 is expected"),
+        (("--port", 0, "--host", "nowhere.invalid"), "cannot listen: nowhere.invalid"),
+    ):
+        code, said = refused(*wrong)
+        assert (code, why in said, "Traceback" in said) == (2, True, False)
     code, said = refused("--port", 0, "--set", "num.partitions=many")
     assert code == 2
     assert "num.partitions" in said

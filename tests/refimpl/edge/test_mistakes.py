@@ -191,8 +191,8 @@ MADE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a listener with a login": (
         {"configs": {"listeners": "SASL_PLAINTEXT://localhost:9092"}},
-        "Invalid value SASL_PLAINTEXT://localhost:9092 for configuration listeners: One listener "
-        "is served, PLAINTEXT://HOST:PORT",
+        "Invalid value SASL_PLAINTEXT://localhost:9092 for configuration listeners: "
+        "SASL_PLAINTEXT is SASL_PLAINTEXT, and PLAINTEXT is served",
     ),
     "a listener elsewhere": (
         {"configs": {"listeners": "PLAINTEXT://127.0.0.1:9092"}},

@@ -1,0 +1,85 @@
+"""Settings of brokers as they lie around: `highwater broker --config` starts, or names the line."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient
+
+from chaos.real.kafka.judge import free_port
+from refimpl.edge.commands import broker as command
+from refimpl.edge.server.addresses import advertised_listeners_of, listeners_of
+from refimpl.edge.server.properties import PropertiesError, read_properties
+from refimpl.edge.testing.blocking import BlockingCluster
+
+CORPUS = Path(__file__).parent / "corpus.txt"
+_ENTRY = re.compile(r"^=== (\S+) (starts|refused) (.+)\n((?:.+\n)+)", re.MULTILINE)
+ENTRIES = {name: tuple(rest) for name, *rest in _ENTRY.findall(CORPUS.read_text())}
+STARTS = [name for name, (kind, _, _) in ENTRIES.items() if kind == "starts"]
+REFUSED = [name for name, (kind, _, _) in ENTRIES.items() if kind == "refused"]
+
+
+def _placed(text: str, folder: Path) -> str:
+    text = text.replace("PORT2", str(free_port())).replace("PORT", str(free_port()))
+    return text.replace("DATA", str(folder / "data"))
+
+
+def _settings(text: str) -> Mapping[str, str]:
+    values = read_properties(text, "server.properties").values
+    advertised_listeners_of(values)
+    return values
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_file_starts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, wanted, text = ENTRIES[name]
+    file = tmp_path / "server.properties"
+    file.write_text(_placed(text, tmp_path))
+    found: list[str] = []
+
+    async def serve(cluster: object) -> int:
+        settings = getattr(cluster, "configs")  # noqa: B009
+        found.extend(one.name for one in listeners_of(settings))
+        return 0
+
+    monkeypatch.setattr(command, "serve", serve)
+    ran = CliRunner().invoke(command.broker, ["--config", str(file)])
+    assert ran.exit_code == 0, ran.output
+    assert found == (wanted.split() if "listeners=" in text else [])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_is_refused_with_its_line(name: str, tmp_path: Path) -> None:
+    _, why, text = ENTRIES[name]
+    file = tmp_path / "server.properties"
+    file.write_text(_placed(text, tmp_path))
+    ran = CliRunner().invoke(command.broker, ["--config", str(file)])
+    assert ran.exit_code == 2
+    assert why in ran.output
+    assert re.search(r"server\.properties:\d+: ", ran.output)
+
+
+def test_each_listener_tells_its_own_addresses() -> None:
+    first, second = free_port(), free_port()
+    values = {
+        "listeners": f"INSIDE://127.0.0.1:{first},OUTSIDE://127.0.0.1:{second}",
+        "advertised.listeners": f"INSIDE://127.0.0.1:{first},OUTSIDE://localhost:{second}",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    }
+    with BlockingCluster(brokers=1, port=first, configs=values):
+        for port, host in ((first, "127.0.0.1"), (second, "localhost")):
+            admin: Any = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+            listed = admin.list_topics(timeout=20).brokers[1]
+            assert (listed.host, listed.port) == (host, port)
+            found = admin.describe_cluster().result(20).nodes
+            assert [(one.host, one.port) for one in found] == [(host, port)]
+
+
+def test_the_corpus_is_read_whole() -> None:
+    assert len(ENTRIES) == CORPUS.read_text().count("\n=== ")
+    for name in REFUSED:
+        with pytest.raises((PropertiesError, ValueError)):
+            _settings(_placed(ENTRIES[name][2], Path("/none")))
