@@ -32,13 +32,17 @@ from refimpl.records.coordinators import CoordinatorRecord, GroupMetadataValue
 from refimpl.transactions.shard import EXPIRE as EXPIRE_IDS
 from refimpl.transactions.shard import TIME_OUT, TransactionShard
 
-MOMENTS = frozenset((1, 8, 64))
+MOMENTS = frozenset((1, 16))
 """Of the operations of one kind, those after which a coordinator is compared."""
+SHARE = 2
+"""Each seed compares after one of so many kinds of operations, and the next seed after others."""
 SETTLED = ("Empty", "Stable")
 """The states of a classic group that are written as they are."""
 OWN = LOAD, APPEND
 """The timers of the runtime: what they are about is not in the log."""
 
+AT_ONCE = 1 << 20
+"""What one step of loading reads here."""
 LONGEST = 3
 """A session may become so many times as short as it was."""
 
@@ -251,17 +255,19 @@ class LoadedOracle:
     simulation: Simulation
     brokers: Sequence[BrokerHost]
     counts: Counter[str]
-    #: How often an operation of each kind was seen
-    seen: Counter[Hashable] = field(factory=Counter[Hashable])
+    #: Of each kind of operations, its number in their order, and how often it was seen
+    seen: dict[Hashable, list[int]] = field(factory=dict[Hashable, list[int]])
 
     def attach(self) -> None:
         """Watch the coordinators' operations."""
         self.simulation.watch(CoordinatorOperation, self._performed)
 
     def _performed(self, who: int, seen: CoordinatorOperation) -> None:
-        kind = _kind(seen)
-        self.seen[kind] += 1
-        if self.seen[kind] in MOMENTS:
+        of_kind = self.seen.setdefault(_kind(seen), [len(self.seen), 0])
+        of_kind[1] += 1
+        number, times = of_kind
+        mine = (number + self.simulation.settings.seed) % SHARE == 0
+        if mine and times in MOMENTS:
             self.compare(who, seen.partition.topic, seen.partition.partition)
 
     def compare(self, who: int, topic: str, number: int) -> None:
@@ -277,6 +283,7 @@ class LoadedOracle:
             if coordinators.topic != topic or live is None or live.state is not State.ACTIVE:
                 continue
             loaded = coordinators.new(number, _read_only(live.log))
+            loaded.load_buffer_size = AT_ONCE  # failovers load step by step, and this is cheaper
             if isinstance(loaded.shard, TransactionShard):
                 loaded.shard.on_decided = _sends_no_markers
             fresh = load(loaded, now)
