@@ -10,7 +10,7 @@ from chaos.faults.script import Fault
 from chaos.sim.history import History
 from chaos.sim.settings import Settings
 from chaos.simulator import Run
-from refimpl.events import Json
+from refimpl.events import Json, as_set
 
 # Far beyond what any run reaches; the same for all, so that TLC can judge many in one go.
 BEYOND = 1_000_000
@@ -25,6 +25,7 @@ REPLICATION: Mapping[str, Json] = {
     "Lossy": "any",
     "MaximalIsr": True,
     "RaiseOnRefusal": True,
+    "AsKafka": as_set(()),
     "Dropped": "none",
 }
 """The constants of the spec Replication for any run of three replicas: none bounds it."""

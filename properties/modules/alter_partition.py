@@ -58,6 +58,7 @@ class AlterPartition(Replicated):
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.min_isr: int = constants["MinIsr"]
         self.elr_enabled: bool = constants["Elr"]
+        self.several: bool = constants["Several"]
         super().__init__(constants)
         self.max_partition_epoch: int = constants["MaxPartitionEpoch"]
         self.leaders = {1: 1}  # by leader epoch
@@ -77,6 +78,14 @@ class AlterPartition(Replicated):
 
     def shrink_isr(self, l: int, f: int) -> None:
         request = self.replicas[l - 1].shrink_isr(f)
+        self.requests[_request(request, self.ids)] = request
+
+    def shrink_isr_by_several(self, l: int, those: frozenset[int]) -> None:
+        if not self.several:
+            raise Bound
+        if len(those) < 2:
+            raise OtherAction
+        request = self.replicas[l - 1].shrink_isr_by_several(those)
         self.requests[_request(request, self.ids)] = request
 
     def expand_isr(self, l: int, f: int) -> None:

@@ -385,6 +385,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "$Tuple": v.tuple_of,
     "$FcnApply": v.apply,
     "$RcdSelect": v.apply,
+    "SUBSET": v.powerset,
     "DOMAIN": v.domain,
     "+": add,
     "-": subtract,

@@ -529,6 +529,16 @@ def enumerated(*items: Value) -> Set:
     return merged([(True, item) for item in items])
 
 
+def powerset(of: Set | EndlessSet) -> Set:
+    """SUBSET of: every subset of a set whose members are certain."""
+    if isinstance(of, EndlessSet) or any(condition is not True for condition, _ in of.items):
+        raise InputError("the subsets of a set that is not constant cannot be listed")
+    items = [item for _, item in of.items]
+    sizes = range(len(items) + 1)
+    subsets = (some for size in sizes for some in itertools.combinations(items, size))
+    return Set([(True, enumerated(*some)) for some in subsets])
+
+
 def tuple_of(*items: Value) -> Seq:
     """<<items>>."""
     return Seq(list(items), len(items))

@@ -183,18 +183,19 @@ class Replica:
 
     # The leader and the controller
 
-    def isr_without(self, follower: int) -> AlterPartitionRequest:
-        """The request to take a lagging follower out of the ISR.
+    def isr_without(self, *followers: int) -> AlterPartitionRequest:
+        """The request to take lagging followers out of the ISR.
 
         Lag is a matter of time (replica.lag.time.max.ms), which is not known here.
         """
         self._must_lead()
         self._must_be_settled()
-        if follower == self.id:
-            raise errors.LeaderStaysInIsr(self.id)
-        if follower not in self.isr:
-            raise errors.NotInIsr(follower, self.isr)
-        return self._request(self.isr - {follower})
+        for follower in followers:
+            if follower == self.id:
+                raise errors.LeaderStaysInIsr(self.id)
+            if follower not in self.isr:
+                raise errors.NotInIsr(follower, self.isr)
+        return self._request(self.isr.difference(followers))
 
     def isr_with(self, follower: int) -> AlterPartitionRequest:
         """The request to let a follower that caught up into the ISR.
@@ -215,6 +216,11 @@ class Replica:
     def shrink_isr(self, follower: int) -> AlterPartitionRequest:
         """Ask the controller to take a follower out; no other request is sent until it answers."""
         self.pending = self.isr_without(follower)
+        return self.pending
+
+    def shrink_isr_by_several(self, followers: frozenset[int]) -> AlterPartitionRequest:
+        """Ask the controller to take all these followers out, in one request."""
+        self.pending = self.isr_without(*sorted(followers))
         return self.pending
 
     def expand_isr(self, follower: int) -> AlterPartitionRequest:

@@ -17,6 +17,7 @@ CONSTANTS
     (* @type: Bool; *)  Elr,                 \* eligible leader replicas (KIP-966)
     (* @type: Bool; *)  MaximalIsr,          \* KIP-497: the high watermark waits for whom the leader asked in
     (* @type: Bool; *)  OnePending,          \* one request at a time
+    (* @type: Bool; *)  Several,             \* one request may take several replicas out
     (* @type: Bool; *)  CheckPartitionEpoch, \* the controller's update is conditional
     (* @type: Bool; *)  CheckAlive,          \* KIP-841: nobody joins who is fenced
     (* @type: Bool; *)  CheckIncarnation,    \* KIP-903: nobody joins on the word of an earlier incarnation
@@ -172,6 +173,12 @@ ShrinkIsr(l, f) ==
     /\ Dropped # "leader" => f # l
     /\ Ask(l, isr[l] \ {f})
 
+(* Several lag at once: one request takes them out.                         *)
+ShrinkIsrBySeveral(l, those) ==
+    /\ Several /\ Cardinality(those) > 1
+    /\ those \subseteq isr[l] \ {l}
+    /\ Ask(l, isr[l] \ those)
+
 ExpandIsr(l, f) ==
     /\ f \notin isr[l]
     /\ ends[l][f] >= highWatermark[l]
@@ -322,6 +329,7 @@ Next ==
     \/ \E f, l \in Replicas : Fetch(f, l)
     \/ \E f, l \in Replicas : Truncate(f, l)
     \/ \E l, f \in Replicas : ShrinkIsr(l, f)
+    \/ \E l \in Replicas, those \in SUBSET Replicas : ShrinkIsrBySeveral(l, those)
     \/ \E l, f \in Replicas : ExpandIsr(l, f)
     \/ \E l \in Replicas : Resend(l)
     \/ \E l \in Replicas : AlterPartition(l)

@@ -17,12 +17,20 @@ CONSTANTS
     (* @type: Str; *)  Lossy,             \* as in Truncation
     (* @type: Bool; *) MaximalIsr,        \* KIP-497: the high watermark waits for whom the leader asked in
     (* @type: Bool; *) RaiseOnRefusal,    \* a refusal raises the partition epoch, so that copies of it are fenced
+    (* @type: Set(Str); *) AsKafka,       \* where it goes by the rule of Kafka 4.3 instead of ours
     (* @type: Str; *)  Dropped            \* the rule that is left out, "none" as it should be
 
 (* Dropped: "cut" and "compare" as in Truncation, "answered" as in          *)
 (* AlterPartition; "leaderEpoch", another leader leads in the same epoch;   *)
 (* "inForce", an ISR that the controller accepts does not bind elections.   *)
 ASSUME Dropped \in {"none", "cut", "compare", "answered", "leaderEpoch", "inForce"}
+
+(* AsKafka: "incarnation", who has not registered yet joins the ISR;         *)
+(* "equalEpoch", news of the partition epoch that a leader knows settle what *)
+(* is pending; "notAttempted", a request behind one that still waits is not  *)
+(* sent, and takes the leader back; "resetFollowers", what a leader knows of *)
+(* its followers outlives its next election.                                 *)
+ASSUME AsKafka \subseteq {"incarnation", "equalEpoch", "notAttempted", "resetFollowers"}
 
 \* @typeAlias: request = {from: Int, epoch: Int, incarnation: Int, end: Int, last: Int};
 \* @typeAlias: isrRequest = {leader: Int, epoch: Int, partitionEpoch: Int, isr: Set(Int), incarnations: Int -> Int};
@@ -55,15 +63,16 @@ heard ==
         [f \in Replicas |-> IF ends[l][f] = 0 - 1 THEN 0 - 1 ELSE seen[l][f]]]
 
 T == INSTANCE Truncation WITH
-    MaxFetch <- 1, Rule <- "kip320", CheckEpochStart <- TRUE, CheckIncarnation <- TRUE,
-    ResetFollowers <- "always", LateAnswers <- FALSE, NumberFetches <- TRUE,
+    MaxFetch <- 1, Rule <- "kip320", CheckEpochStart <- TRUE,
+    CheckIncarnation <- "incarnation" \notin AsKafka,
+    ResetFollowers <- IF "resetFollowers" \in AsKafka THEN "newLeader" ELSE "always", LateAnswers <- FALSE, NumberFetches <- TRUE,
     FenceRaisesEpoch <- FALSE, answers <- {}
 
 A == INSTANCE AlterPartition WITH
     MinIsr <- 1, Elr <- FALSE, elr <- {},
-    OnePending <- TRUE, CheckPartitionEpoch <- TRUE, CheckAlive <- TRUE, CheckIncarnation <- TRUE,
-    CheckEpochStart <- TRUE, MatchAnswer <- TRUE, NewerOnly <- TRUE, OnlyResent <- FALSE,
-    KeepIfResent <- FALSE, GiveUp <- FALSE, FenceRaisesEpoch <- FALSE,
+    OnePending <- TRUE, Several <- TRUE, CheckPartitionEpoch <- TRUE, CheckAlive <- TRUE, CheckIncarnation <- "incarnation" \notin AsKafka,
+    CheckEpochStart <- TRUE, MatchAnswer <- TRUE, NewerOnly <- "equalEpoch" \notin AsKafka,
+    OnlyResent <- FALSE, KeepIfResent <- FALSE, GiveUp <- "notAttempted" \in AsKafka, FenceRaisesEpoch <- FALSE,
     Unregistered <- "named", answers <- replies, resent <- {}, seen <- heard
 NoRequest == A!NoRequest
 
@@ -100,8 +109,15 @@ LogsStay == UNCHANGED <<leaderAndIsr, up, late, seen, decisions>>
 
 AdvanceHighWatermark(l) == LogsStay /\ A!AdvanceHighWatermark(l)
 ShrinkIsr(l, f) == LogsStay /\ A!ShrinkIsr(l, f)
+ShrinkIsrBySeveral(l, those) == LogsStay /\ A!ShrinkIsrBySeveral(l, those)
 ExpandIsr(l, f) == LogsStay /\ A!ExpandIsr(l, f)
 TakeIsrAnswer(l) == LogsStay /\ A!TakeIsrAnswer(l)
+
+(* OPERATION_NOT_ATTEMPTED in Kafka: an earlier request is still under way, *)
+(* this one is not sent, and the leader goes back to the ISR that was       *)
+(* confirmed. The controller may have accepted the earlier one, which asked *)
+(* for the same.                                                            *)
+NotAttempted(l) == LogsStay /\ A!Forget(l)
 
 (* The request that l made in this partition epoch reaches the controller,  *)
 (* for the first time or again.                                             *)
@@ -118,7 +134,8 @@ AlterPartition(l, e) ==
 
 (* The ISR of the leader's own epoch has changed. *)
 Told(l, e) ==
-    /\ A!Leads(l) /\ e > partitionEpoch[l]
+    /\ A!Leads(l)
+    /\ e > partitionEpoch[l] \/ ("equalEpoch" \in AsKafka /\ e = partitionEpoch[l])
     /\ \E s \in decisions :
         /\ s.epoch = epoch[l] /\ s.partitionEpoch = e
         /\ isr' = [isr EXCEPT ![l] = s.isr]
@@ -206,9 +223,11 @@ Next ==
     \/ \E f, l \in Replicas : Truncate(f, l)
     \/ \E f, l \in Replicas : LateFetch(f, l)
     \/ \E l, f \in Replicas : ShrinkIsr(l, f)
+    \/ \E l \in Replicas, those \in SUBSET Replicas : ShrinkIsrBySeveral(l, those)
     \/ \E l, f \in Replicas : ExpandIsr(l, f)
     \/ \E l \in Replicas, e \in 1..MaxPartitionEpoch : AlterPartition(l, e)
     \/ \E l \in Replicas : TakeIsrAnswer(l)
+    \/ \E l \in Replicas : NotAttempted(l)
     \/ \E l \in Replicas, e \in 1..MaxPartitionEpoch : Told(l, e)
     \/ \E r \in Replicas, e \in 1..MaxEpoch : BecomeLeader(r, e)
     \/ \E r \in Replicas, e \in 1..MaxEpoch : BecomeFollower(r, e)

@@ -219,6 +219,17 @@ def test_a_member_that_is_asked_out_counts_until_the_controller_agrees() -> None
     assert first.advance_high_watermark() == 1
 
 
+def test_one_request_takes_out_all_that_lag_or_none() -> None:
+    first = leader(1, frozenset({1, 2, 3}))
+    with pytest.raises(errors.NotInIsr):
+        first.shrink_isr_by_several(frozenset({3, 4}))
+    with pytest.raises(errors.LeaderStaysInIsr):
+        first.shrink_isr_by_several(frozenset({1, 3}))
+    assert first.pending is None
+    request = first.shrink_isr_by_several(frozenset({2, 3}))
+    assert (request.isr, request) == ({1}, first.pending)
+
+
 def test_an_accepted_change_is_ours_and_a_replica_that_is_refused_leaves_again() -> None:
     for error, isr in ((None, frozenset({1, 3})), ("INELIGIBLE_REPLICA", frozenset({1}))):
         first = expanding()
