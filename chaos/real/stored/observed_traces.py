@@ -19,6 +19,7 @@ from chaos.real.stored.observed_host import (
     StoreAnswered,
     lines,
 )
+from chaos.recorders.protocol_events import TracePlace
 from chaos.recorders.replication import (
     Registrations,
     Replication,
@@ -86,6 +87,7 @@ class Merge:
     def events(self, run: str, constants: Mapping[str, Json]) -> Iterator[bytes]:
         """As NDJSON."""
         for one in self.partitions.values():
+            one.trace.steps = [*without_repeated_fetches(one.trace.steps)]
             yield Header(run, one.trace.spec, one.trace.subject, constants).line()
             for event in one.trace.events(run):
                 yield event.line()
@@ -139,6 +141,22 @@ class Merge:
         steps = [step for (follower, _, _), step in one.places.items() if follower == broker]
         if steps:
             steps[-1].becomes("Fetch", {}, n=more)
+
+
+def without_repeated_fetches(steps: Iterable[TracePlace]) -> Iterator[TracePlace]:
+    """A fetch that brings nothing, once more in the same state, tells the leader nothing.
+
+    A broker asks for all its partitions at once, so a busy one causes many of them in the others.
+    """
+    told = set[tuple[Json, Json]]()
+    for step in steps:
+        if step.action is None and step.otherwise == "FetchLost":
+            if (who := (step.params["f"], step.params["l"])) in told:
+                continue
+            told.add(who)
+        elif step.action is not None or step.otherwise is not None:
+            told.clear()
+        yield step
 
 
 def _applied(written: Sequence[ObservedInput]) -> set[tuple[int, int]]:
