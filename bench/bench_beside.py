@@ -127,7 +127,7 @@ def _kafka(
     folder: Path, brokers: int, judge: Any, tools: Any
 ) -> Generator[tuple[str, list[psutil.Process]]]:
     if brokers == 1:
-        broker = judge.Broker(folder)
+        broker = judge.KafkaBroker(folder)
         broker.format(tools)
         with broker.running() as process:
             yield broker.address, [psutil.Process(process.pid)]

@@ -62,11 +62,11 @@ def broker(brokers: int, *more: str) -> Generator[Broker]:
         started.process.wait(30)
 
 
-def create(bootstrap: str, topic: str, replicas: int) -> None:
-    """A topic of one partition."""
+def create(bootstrap: str, topic: str, replicas: int, partitions: int = 1) -> None:
+    """A topic."""
     admin: Any = import_module("confluent_kafka.admin")
     client = admin.AdminClient({"bootstrap.servers": bootstrap})
-    client.create_topics([admin.NewTopic(topic, 1, replicas)])[topic].result(30)
+    client.create_topics([admin.NewTopic(topic, partitions, replicas)])[topic].result(30)
 
 
 def produce(bootstrap: str, topic: str, count: int, size: int) -> float:
