@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from attrs import define, field
 
+from tests.wire.asking import NOW
 from tests.wire.client import Client
 from tests.wire.scripts import OF_THREE, SCRIPTS
 
@@ -27,9 +28,12 @@ OF_A_RUN = {
     "producer_id": (-1,),
     "session_id": (0,),
     "transaction_start_time": (-1,),
+    # A marker's; that of data is the script's.
+    "last_timestamp": (-1, *range(NOW, NOW + 10)),
     # The first epoch of a partition is 0 with Kafka, 1 with us.
     "leader_epoch": (-1,),
     "current_leader_epoch": (-1,),
+    "coordinator_epoch": (-1,),
     "log_dir": ("",),
     "total_bytes": (-1,),
     "usable_bytes": (-1,),

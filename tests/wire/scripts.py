@@ -14,7 +14,7 @@ from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of
 from tests.wire.quota_scripts import quotas, throttles
 from tests.wire.refusal_scripts import describing, leaving, reading, writing
 from tests.wire.role_scripts import roles
-from tests.wire.transaction_scripts import transactions
+from tests.wire.transaction_scripts import transactions, transactions_of_brokers
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -521,4 +521,5 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "writing": writing,
     "describing": describing,
     "leaving": leaving,
+    "transactions_of_brokers": transactions_of_brokers,
 }

@@ -73,3 +73,62 @@ def _refused(ask: Ask) -> None:
             _add(ask, min(version, 3), nobody, 0)
             _add(ask, min(version, 3), nobody, 0, 7)
             _add(ask, min(version, 3), nobody, 0, of="missing")
+
+
+def transactions_of_brokers(ask: Ask) -> None:
+    """What brokers ask each other for: verification, markers; and what tools ask leaders for."""
+    create(ask, topic("t", 2))
+    ask("FindCoordinator", 4, key_type=1, coordinator_keys=["b4"])
+    for version in (4, 5):
+        name = f"b{version}"
+        of = _init(ask, 5, name)
+        known = {"transactional_id": name, "producer_epoch": of["producer_epoch"]}
+        known |= {"producer_id": of["producer_id"]}
+        _verified(ask, version, known, verify=True)
+        _verified(ask, version, known, verify=False)
+        _verified(ask, version, known, verify=True)
+        _verified(ask, version, known, verify=True, of="t", partitions=(1,))
+        _verified(ask, version, known, verify=False, of="missing")
+        _verified(ask, version, {**known, "producer_epoch": 7}, verify=True)
+        _verified(ask, version, {**known, "transactional_id": "nobody"}, verify=True)
+        ask("EndTxn", 5, **known, committed=False)
+        _verified(ask, version, known, verify=True)
+    for version in (1, 2):
+        for topics in ({"t": (0, 1)}, {"missing": (0,)}, {"t": (0, 9), "missing": (0,)}):
+            _marked(ask, version, topics)
+        ask("WriteTxnMarkers", version, markers=[])
+    for topics in ({"t": (0, 1)}, {"t": (9,)}, {"missing": (0,)}):
+        named = [{"name": one, "partition_indexes": list(of)} for one, of in topics.items()]
+        ask("DescribeProducers", 0, topics=named)
+
+
+def _verified(
+    ask: Ask,
+    version: int,
+    known: dict[str, Any],
+    *,
+    verify: bool,
+    of: str = "t",
+    partitions: tuple[int, ...] = (0,),
+) -> None:
+    """One transaction in a batch, as a partition's leader asks about it."""
+    topics = [{"name": of, "partitions": list(partitions)}]
+    ask(
+        "AddPartitionsToTxn",
+        version,
+        transactions=[{**known, "verify_only": verify, "topics": topics}],
+    )
+
+
+def _marked(ask: Ask, version: int, topics: dict[str, tuple[int, ...]]) -> None:
+    """The marker of a producer that has written nothing there: an abort by a tool."""
+    marker = {
+        "producer_id": 4000,
+        "producer_epoch": 3,
+        "transaction_result": False,
+        "topics": [{"name": one, "partition_indexes": list(of)} for one, of in topics.items()],
+        "coordinator_epoch": 5,
+    }
+    if version >= 2:
+        marker["transaction_version"] = 0
+    ask("WriteTxnMarkers", version, markers=[marker])
