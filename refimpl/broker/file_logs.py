@@ -90,8 +90,7 @@ class FileLogs:
 
     def flush(self) -> None:
         """Flush every log."""
-        for log in self.directory.logs.values():
-            log.flush()
+        self.directory.flush()
         self.directory.checkpoint()
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import gc
+import os
 import signal
 import sys
 import warnings
@@ -207,7 +208,7 @@ async def serve(cluster: "Cluster | StoredBroker") -> int:
 
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, take_signal, ended, number)
     try:
         await cluster.start()
     except UnusableDirectory as unusable:
@@ -232,6 +233,18 @@ async def serve(cluster: "Cluster | StoredBroker") -> int:
     await ended.wait()
     await cluster.stop_all()
     return 0
+
+
+def take_signal(ended: asyncio.Event, number: signal.Signals) -> None:
+    """Take a signal: stop cleanly at the first one, and end at the next one, whatever is going on.
+
+    The logs are recovered at the next start then, as after a kill.
+    """
+    if ended.is_set():
+        os._exit(128 + number)
+    ended.set()
+    for each in (signal.SIGTERM, signal.SIGINT):  # even while a disk is waited for
+        signal.signal(each, lambda again, _: os._exit(128 + again))
 
 
 def _port_refused(cluster: "Cluster | StoredBroker", refused: OSError) -> str:

@@ -100,6 +100,15 @@ class IndexFile:
             self.disk.flush(self.path)
             self._dirty = False
 
+    def unflushed(self) -> list[str]:
+        """Write all entries, and answer with the file if it has to be flushed."""
+        self.write()
+        return [self.path] if self._dirty else []
+
+    def flushed(self) -> None:
+        """Note that somebody else has flushed the file."""
+        self._dirty = False
+
     @property
     def _written(self) -> int:
         return self.count - len(self._unwritten) // self.entry.size

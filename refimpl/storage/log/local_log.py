@@ -120,6 +120,19 @@ class LocalLog:
             self._names_changed = False
         self.recovery_point = self._written_end
 
+    def unflushed(self) -> tuple[list[str], list[str]]:
+        """Write what is held back, and answer with the files and folders to flush."""
+        segments = self.segments[self.number_of(self.recovery_point) :]
+        files = [path for segment in segments for path in segment.unflushed()]
+        return files, [self.folder] if self._names_changed else []
+
+    def flushed(self) -> None:
+        """Note that somebody else has flushed everything up to the log's end."""
+        for segment in self.segments[self.number_of(self.recovery_point) :]:
+            segment.flushed()
+        self._names_changed = False
+        self.recovery_point = self._written_end
+
     def truncate(self, offset: int, now_ms: int) -> None:
         """Truncate the log to this end offset, or before it if a batch would be split.
 

@@ -12,7 +12,7 @@ from attrs import define, field
 from refimpl.errors import StorageDamage, StorageOffline
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.guarded import GuardedDisk
-from refimpl.storage.disk.interface import Disk
+from refimpl.storage.disk.interface import Disk, replace_files
 from refimpl.storage.format.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -174,10 +174,32 @@ class LogDir:
             self.disk.delete_folder(folder)
             del self._doomed[folder]
 
-    def close(self, broker_epoch: int = -1) -> None:
-        """Flush everything and leave the clean shutdown mark."""
+    def flush(self) -> None:
+        """Flush every log, all of them together."""
+        files: list[str] = []
+        folders: list[str] = []
         for log in self.logs.values():
-            log.close()
+            of_log, folder = log.local.unflushed()
+            files += of_log
+            folders += folder
+        if files or folders:
+            self.disk.flush_together(files, folders)
+        for log in self.logs.values():
+            log.local.flushed()
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Flush everything and leave the clean shutdown mark.
+
+        All logs are flushed together, and all snapshots: each alone would wait for the disk.
+        """
+        for log in self.logs.values():
+            log.local.active.end()
+        self.flush()
+        snapshots: dict[str, bytes] = {}
+        for log in self.logs.values():
+            snapshots |= log.missing_snapshot()
+        if snapshots:
+            replace_files(self.disk, snapshots)
         self.checkpoint()
         write_clean_shutdown(self.disk, broker_epoch)
 

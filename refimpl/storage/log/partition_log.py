@@ -28,7 +28,7 @@ from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.epoch_cache import EpochCache
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.lookup import aborted_transactions, offset_for_timestamp
-from refimpl.storage.log.producer_snapshot import write_snapshot
+from refimpl.storage.log.producer_snapshot import snapshot_of, write_snapshot
 from refimpl.storage.log.producers import entry_of, take
 from refimpl.storage.log.replay import replayed
 from refimpl.storage.log.retention import expired
@@ -286,6 +286,16 @@ class PartitionLog:
         self.local.active.close()
         self.flush()
         self.take_snapshot()
+
+    def missing_snapshot(self) -> dict[str, bytes]:
+        """The path and the content of the snapshot for the log's end, unless it exists.
+
+        A log that never had a record needs none, as in Kafka.
+        """
+        if self.end_offset == 0 or self.end_offset in self.snapshots:
+            return {}
+        self.snapshots.append(self.end_offset)
+        return {self.snapshot_path(self.end_offset): snapshot_of(self.producers)}
 
     def snapshot_path(self, offset: int) -> str:
         """The path of the snapshot for this log end offset."""

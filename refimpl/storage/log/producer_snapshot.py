@@ -23,9 +23,14 @@ _ENTRY = Struct(">qhiqiqiq")
 
 def write_snapshot(disk: Disk, path: str, state: ProducerState) -> None:
     """Write all producers, so that a crash leaves the whole file or none."""
+    replace_file(disk, path, snapshot_of(state))
+
+
+def snapshot_of(state: ProducerState) -> bytes:
+    """The content of a snapshot."""
     entries = b"".join(_pack(number, producer) for number, producer in state.producers.items())
     body = _COUNT.pack(len(state.producers)) + entries
-    replace_file(disk, path, _HEADER.pack(_VERSION, crc32c(body)) + body)
+    return _HEADER.pack(_VERSION, crc32c(body)) + body
 
 
 def read_snapshot(disk: Disk, path: str, now_ms: int | None = None) -> ProducerState:

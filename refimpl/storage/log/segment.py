@@ -278,6 +278,29 @@ class Segment:
             self.txn_index.flush()
             self._dirty = False
 
+    def unflushed(self) -> list[str]:
+        """Write what is held back, and answer with the files that have to be flushed."""
+        if not self._dirty:
+            return []
+        self.txn_index.flush()
+        indexes = self.offset_index.file, self.time_index.file
+        return [self.path, *(path for index in indexes for path in index.unflushed())]
+
+    def flushed(self) -> None:
+        """Note that somebody else has flushed the files."""
+        if self._dirty:
+            self.offset_index.file.flushed()
+            self.time_index.file.flushed()
+            self._dirty = False
+
+    def end(self) -> None:
+        """Note the largest timestamp in the index, for retention: nothing is appended any more."""
+        before = self.time_index.file.count
+        self.time_index.maybe_append(*self.largest_timestamp())
+        indexes = self.offset_index.file, self.time_index.file
+        changed = self.time_index.file.count > before or not all(one.exists for one in indexes)
+        self._dirty = self._dirty or changed
+
     def close(self) -> None:
         """Close the segment for appends; the largest timestamp goes into the index, for
         retention.

@@ -1,5 +1,6 @@
 """`highwater broker` from outside: what it prints, what it keeps, how it ends, what it refuses."""
 
+import asyncio
 import re
 import signal
 import socket
@@ -9,6 +10,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from refimpl.edge.commands import broker as command
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.processes import refused, running
 
@@ -91,6 +93,19 @@ def test_what_the_readme_shows_runs(capfd: pytest.CaptureFixture[str]) -> None:
         assert len(addresses.split(",")) == 3
         exec(client.replace("127.0.0.1:9092", addresses.partition(",")[0]), {})
     assert capfd.readouterr().out == "None 0\n"
+
+
+def test_a_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr(command.os, "_exit", codes.append)
+    monkeypatch.setattr(command.signal, "signal", handlers.__setitem__)
+    ended = asyncio.Event()
+    command.take_signal(ended, signal.SIGTERM)
+    assert (ended.is_set(), codes) == (True, []), "the first one stops cleanly"
+    command.take_signal(ended, signal.SIGINT)
+    handlers[signal.SIGTERM](signal.SIGTERM, None)
+    assert codes == [130, 143], "in the event loop, and while a disk is waited for"
 
 
 def test_a_port_in_use_is_one_line() -> None:

@@ -1,5 +1,7 @@
 """A folder of partitions: made, deleted, made again, and opened together."""
 
+from collections.abc import Sequence
+
 import pytest
 from attrs import evolve
 
@@ -45,6 +47,30 @@ def test_thirteen_and_nineteen_partitions_are_32_folders() -> None:
     directory.close()
     assert len(disk.folders()) == 32
     assert len(LogDir.open(disk, NOW_MS, CONFIG).logs) == 32
+
+
+def test_a_shutdown_waits_for_the_disk_a_few_times_however_many_logs_there_are() -> None:
+    class Counting(MemoryDisk):
+        waits = 0
+
+        def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
+            self.waits += 1
+
+        def flush(self, path: str) -> None:
+            self.waits += 1
+
+    found: list[int] = []
+    for count in (3, 30):
+        disk = Counting()
+        directory = LogDir.open(disk, NOW_MS, CONFIG)
+        for number in range(count):
+            log = directory.create(("many", number), bytes(16), NOW_MS)
+            if number % 2:
+                log.append_as_leader(batch(), 0, NOW_MS)
+        disk.waits = 0
+        directory.close()
+        found.append(disk.waits)
+    assert found[0] == found[1]
 
 
 def test_partitions_that_are_made_together_survive_a_crash_and_wait_for_the_disk_once() -> None:
