@@ -87,7 +87,7 @@ class ShareGroups:
             return group
         if not may_be_new:
             raise ConsumerGroupNotFound(group_id)
-        if group is not None or self.store.has_offsets(group_id):
+        if group is not None or self.store.is_simple(group_id):
             raise GroupIdNotFound(group_id)
         return ShareGroup(group_id)
 
