@@ -104,6 +104,8 @@ class Call:
     size: int = 0
     #: For how long nothing more is read from the client, once it has its answer (KIP-219)
     throttle_ms: int = 0
+    #: The number of the client's connection, 0 for none
+    connection: int = 0
     #: None where there are no quotas
     spent: Spent | None = None
 

@@ -36,6 +36,7 @@ def dispatch(
     respond: Respond,
     mute: Callable[[int], None],
     change: Callable[[Answer], Answer] | None = None,
+    connection: int = 0,
 ) -> None:
     """Handle one request; `respond` is called once, now or later.
 
@@ -56,6 +57,7 @@ def dispatch(
     else:
         request = codec(data, body, version)
     call = Call(broker, key, version, request, client_id, client_host, len(data))
+    call.connection = connection
     if broker.node.metadata.quotas:
         call.spent = Spent(broker.elapsed_ns)
         call.spent.begin()

@@ -39,6 +39,7 @@ def handle(call: Call) -> Handling:
         request.batch_size,
         getattr(request, "share_acquire_mode", BATCH_OPTIMIZED),
         getattr(request, "is_renew_ack", False),
+        call.connection,
     )
     found = by_topic_id(call, [(one.partition, _shown(call, one)) for one in answer.partitions])
     for topic_id, number in unknown:

@@ -219,6 +219,7 @@ class Node:
             **dict.fromkeys(s.STATE_REQUESTS, self.share_coordinators.handle),
             s.ShareStateResponse: self.persister.answered,
             s.ShareFetchRequest: self.share_partitions.fetch,
+            s.ShareConnectionLost: self.share_partitions.lost,
             s.ShareAcknowledgeRequest: self.share_partitions.acknowledge,
         }
         self._timers = {

@@ -119,6 +119,8 @@ class SharePartitions:
             if body.session_epoch == m.OPEN_EPOCH and body.acknowledgements:
                 raise AcknowledgedBeforeFetched(body.member_id)
             session = self._session(now, body, body.partitions, body.forgotten)
+            if body.session_epoch == m.OPEN_EPOCH:
+                session.connection = body.connection
         except Refusal as refusal:
             self._refuse(request, refusal)
             return
@@ -292,6 +294,13 @@ class SharePartitions:
         if shared.writes == 0 and not self.sessions.has(shared.key.group_id):
             self.shared.pop(shared.key, None)
 
+    def lost(self, now: int, request: Request) -> None:
+        """End the sessions of a connection that is gone."""
+        body: m.ShareConnectionLost = request.body
+        for session in list(self.sessions.sessions.values()):
+            if session.connection == body.connection:
+                self._close(now, session)
+
     # Fetching
 
     def _begin(self, now: int, fetch: DelayedShare) -> None:
@@ -308,6 +317,9 @@ class SharePartitions:
         """Answer if there are records or errors, or it must; True if it did."""
         body: m.ShareFetchRequest = fetch.request.body
         found = list[m.ShareFetchedPartition]()
+        if not self.sessions.knows(fetch.session):  # who asked is gone, and acquires nothing
+            self._respond(fetch, found)
+            return True
         records, room = body.max_records, body.max_bytes
         for name in list(fetch.session.partitions):
             if (records <= 0 or room <= 0) and found:

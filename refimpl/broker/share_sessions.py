@@ -70,6 +70,8 @@ class ShareSession:
     member_id: str
     next_epoch: int = 1
     used_at: int = 0
+    #: The connection that it was opened by
+    connection: int = 0
     #: In the order in which they are served next
     partitions: dict[TopicPartition, None] = field(factory=dict[TopicPartition, None])
 
@@ -131,6 +133,10 @@ class ShareSessions:
     def idle(self, since: int) -> list[ShareSession]:
         """The sessions that were not used since then."""
         return [one for one in self.sessions.values() if one.used_at < since]
+
+    def knows(self, session: ShareSession) -> bool:
+        """True if a session was neither closed nor replaced."""
+        return self.sessions.get((session.group_id, session.member_id)) is session
 
     def has(self, group_id: str) -> bool:
         """True if a group has a session here."""

@@ -118,6 +118,14 @@ class ShareFetchRequest(NamedTuple):
     batch_size: int = 500
     acquire_mode: int = BATCH_OPTIMIZED
     is_renew: bool = False
+    #: The number of the member's connection, 0 for none
+    connection: int = 0
+
+
+class ShareConnectionLost(NamedTuple):
+    """A member's connection is gone: its session ends, and its records are released."""
+
+    connection: int
 
 
 class ShareFetchedPartition(NamedTuple):

@@ -67,6 +67,10 @@ class Connection(asyncio.BufferedProtocol):
         self.reader = FrameReader(listener.limits.request_max_bytes)
         self.transport: asyncio.Transport | None = None
         self.host = ""
+        #: Differs from those of all other connections
+        self.number = 0
+        #: True once a share session may be bound to it
+        self.has_session = False
         self.active_at = 0.0
         self._waiting = deque[tuple[Buffer, int]]()
         self._slots = deque[Received]()

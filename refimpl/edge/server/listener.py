@@ -21,8 +21,10 @@ from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
 from refimpl.edge.server.unserved import HANDSHAKE_FAILURE, SASL, Unserved, is_tls
 from refimpl.edge.server.watching import Watch
+from refimpl.messages.share import ShareConnectionLost
 from refimpl.wire.errors import WireError
 
+SHARE_FETCH = 78
 BACKLOG = 1024
 ACCEPT_AGAIN_S = 1.0
 #: What tests would otherwise wait for; anything that is set comes before it
@@ -50,6 +52,7 @@ class Listener:
     paused: bool = field(default=False, init=False)
     ended: bool = field(default=False, init=False)
     refusals: int = field(default=0, init=False)
+    _opened: int = field(default=0, init=False)
     unserved: Unserved = field(init=False)
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _sockets: list[socket.socket] = field(factory=list[socket.socket], init=False)
@@ -144,6 +147,8 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         """A client has come; one too many is sent away."""
         self.connections.add(connection)
+        self._opened += 1
+        connection.number = self._opened
         if self.ended or len(self.connections) > self.limits.max_connections:
             connection.abort()
         elif throttle_ms := self._throttle_ms(connection.host):
@@ -158,8 +163,10 @@ class Listener:
         return broker.node.client_quotas.connection_throttle_ms(address, broker.now())
 
     def closed(self, connection: Connection) -> None:
-        """It has gone."""
+        """It has gone, and with it its share sessions."""
         self.connections.discard(connection)
+        if connection.has_session and not self.ended:
+            self.broker.tell(ShareConnectionLost(connection.number))
 
     def handle(self, received: Received) -> None:
         """A request: on to the broker, unless a fault is to happen to it."""
@@ -181,7 +188,8 @@ class Listener:
         frame, received.frame = received.frame, b""  # the node keeps of it what it needs
         host, respond, mute = connection.host, received.answer, connection.mute
         try:
-            dispatch(broker, received.api, frame, host, respond, mute, change)
+            connection.has_session |= received.api.key == SHARE_FETCH
+            dispatch(broker, received.api, frame, host, respond, mute, change, connection.number)
         except WireError as wrong:
             connection.refuse(wrong)
         except Exception as bug:

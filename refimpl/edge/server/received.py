@@ -16,6 +16,8 @@ class Requester(Protocol):
     """The connection by which a request came."""
 
     host: str
+    number: int
+    has_session: bool
 
     def begin(self, received: "Received") -> None:
         """Hand it to the broker, unless the connection is gone."""

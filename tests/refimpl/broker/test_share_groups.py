@@ -181,6 +181,17 @@ def test_a_session_that_ends_gives_its_records_back(node: Node) -> None:
     assert node.given("b") == [(0, 9, 2)]
 
 
+def test_a_connection_that_breaks_takes_its_sessions_with_it(node: Node) -> None:
+    opened = s.ShareFetchRequest("g", "c", 0, (ORDERS,), (), {}, 0, max_records=4, connection=7)
+    assert node.ask(opened._replace(acquire_mode=s.RECORD_LIMIT))[0].error is None
+    assert node.ask(s.ShareFetchRequest("g", "c", 1, (), (), {}, 500, connection=7))[0].partitions
+    assert node.ask(s.ShareFetchRequest("g", "c", 2, (), (), {}, 500, connection=7)) == []
+    assert node.ask(s.ShareConnectionLost(8)) == [], "another connection"
+    (late,) = node.ask(s.ShareConnectionLost(7))
+    assert late.partitions == (), "who is gone acquires nothing"
+    assert node.given("b") == [(0, 9, 2)]
+
+
 def test_requests_out_of_order_are_refused(node: Node) -> None:
     batches = {ORDERS: (s.AcknowledgementBatch(0, 0, (ACCEPT,)),)}
     for body, error in (

@@ -20,10 +20,11 @@ from refimpl.messages.broker import (
     ProduceResponse,
     TopicPartition,
 )
+from refimpl.messages.share import ShareConnectionLost
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.sockets import listening, request, response, until
 
-API_VERSIONS, LIST_OFFSETS, PRODUCE = 18, 2, 0
+API_VERSIONS, LIST_OFFSETS, PRODUCE, SHARE_FETCH = 18, 2, 0, 78
 EMPTY_LIST_OFFSETS = pack(">ii", -1, 0)
 
 
@@ -91,6 +92,18 @@ def test_what_is_no_request_ends_its_connection_and_no_other(sent: bytes) -> Non
                 each.close()
 
     asyncio.run(asyncio.wait_for(ended(), PATIENCE_S))
+
+
+@run
+async def test_a_connection_that_goes_ends_the_share_sessions_that_it_may_have() -> None:
+    async with listening() as (listener, broker, port):
+        for key in (API_VERSIONS, SHARE_FETCH):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request(key, 1, 1, b"no body"))
+            await until(lambda: len(listener.connections) == 1)
+            writer.close()
+            await until(lambda: not listener.connections)
+        assert broker.told == [ShareConnectionLost(2)]
 
 
 @settings(max_examples=30)

@@ -15,6 +15,8 @@ class Nobody:
     """A connection that is never called."""
 
     host: str = ""
+    number: int = 0
+    has_session: bool = False
 
     def begin(self, received: Received) -> None:
         raise AssertionError
