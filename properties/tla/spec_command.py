@@ -15,7 +15,7 @@ from properties.tla.progress import watching
 from properties.tla.runner import JobResult, ModelJob, Options, jobs, run_all
 from properties.tla.specs import SpecTree
 from properties.tla.tlc import HEAP_MB
-from properties.tla.verdicts import pin
+from properties.tla.verdicts import pin, repinned
 from refimpl.outputs import FileToWrite, json_option, write_json
 
 
@@ -41,6 +41,7 @@ from refimpl.outputs import FileToWrite, json_option, write_json
 @click.option("--full", is_flag=True, help="The large configurations too: minutes.")
 @click.option("--apalache", is_flag=True, help="Run the symbolic checks too, if it is there.")
 @click.option("--update", is_flag=True, help="Pin the figures found, and say what changed.")
+@click.option("--because", default="", help="Why pinned figures change; kept beside them.")
 @click.option(
     "--specs",
     type=click.Path(path_type=Path, file_okay=False),
@@ -56,6 +57,7 @@ def spec(
     full: bool,
     apalache: bool,
     update: bool,
+    because: str,
     specs: Path | None,
 ) -> None:
     """Run the TLA+ models and compare with the expected verdicts.
@@ -75,7 +77,7 @@ def spec(
         todo = known if full else [job for job in known if _asked(job, targets)]
         results = _run(todo, options, console)
         if update:
-            results = _update(results, console)
+            results = _update(results, because, console)
         if svg is not None:
             svg.write_text(_drawing(results), encoding="utf-8")
     except InputError as wrong:
@@ -101,17 +103,28 @@ def _run(todo: Sequence[ModelJob], options: Options, console: Console) -> list[J
     return [found[job.name] for job in todo]
 
 
-def _update(results: list[JobResult], console: Console) -> list[JobResult]:
-    """Pin the figures of runs with the right verdict: a wrong one never becomes the expected."""
+def _update(results: list[JobResult], because: str, console: Console) -> list[JobResult]:
+    """Pin the figures of runs with the right verdict: a wrong one never becomes the expected.
+
+    A figure that is pinned already changes only for a reason: a promise may have become weaker.
+    """
     right = [
         r
         for r in results
         if r.job.apalache is None
         and all(d.what not in ("verdict", "property") for d in r.differences)
     ]
-    for table in {result.job.table.path: result.job.table for result in right}.values():
-        outcomes = {r.job.verdict.cfg: r.outcome for r in right if r.job.table is table}
-        for change in pin(table, outcomes):
+    tables = {result.job.table.path: result.job.table for result in right}
+    found = {
+        path: {r.job.verdict.cfg: r.outcome for r in right if r.job.table is table}
+        for path, table in tables.items()
+    }
+    changed = [line for path, table in tables.items() for line in repinned(table, found[path])]
+    if changed and not because.strip():
+        what = "\n  ".join(changed)
+        raise InputError(f"pinned figures change only with --because REASON:\n  {what}")
+    for path, table in tables.items():
+        for change in pin(table, found[path], because.strip()):
             console.print(f"pinned {change}", soft_wrap=True, markup=False)
     return [JobResult(r.job, r.outcome, ()) if r in right else r for r in results]
 

@@ -69,6 +69,8 @@ class ExpectedVerdict:
     kip: str | None = None
     jira: str | None = None
     note: str = ""
+    because: str = ""
+    """The reason of the last change of a pinned figure."""
     apalache: tuple[ApalacheCheck, ...] = ()
 
 
@@ -270,6 +272,7 @@ def _row(path: Path, number: int, row: Any) -> ExpectedVerdict:
         kip=_typed(data, "kip", str, where, None),
         jira=_typed(data, "jira", str, where, None),
         note=_typed(data, "note", str, where, ""),
+        because=_typed(data, "because", str, where, ""),
         apalache=_apalache(data, where),
     )
     if (expect is Status.PASSED) is not (kind is Purpose.OK):
@@ -360,8 +363,22 @@ def _matched(path: Path, verdicts: Sequence[ExpectedVerdict], models: Sequence[P
 # ---------------------------------------------------------------------------- pinning
 
 
-def pin(table: Table, found: Mapping[str, Outcome]) -> list[str]:
-    """Write the figures found into the table, and say what changed; all else stays as it is."""
+def repinned(table: Table, found: Mapping[str, Outcome]) -> list[str]:
+    """The pinned figures that would change, in words: each needs a reason."""
+    return [
+        f"{table.module}/{row.cfg}: {name} is pinned as {old}, and found is {new}"
+        for row in table.verdicts
+        if row.cfg in found
+        for name in FIGURES
+        if (old := getattr(row, name)) not in (None, new := getattr(found[row.cfg], name))
+    ]
+
+
+def pin(table: Table, found: Mapping[str, Outcome], because: str = "") -> list[str]:
+    """Write the figures found into the table, and say what changed; all else stays as it is.
+
+    The reason is kept beside each pinned figure that changes.
+    """
     document = tomlkit.parse(table.path.read_text(encoding="utf-8"))
     changes: list[str] = []
     for row in cast("list[dict[str, Any]]", document["verdict"]):
@@ -374,6 +391,8 @@ def pin(table: Table, found: Mapping[str, Outcome]) -> list[str]:
                 continue
             was = "not pinned" if old is None else old
             changes.append(f"{table.module}/{row['cfg']}: {name} was {was}, is now {new}")
+            if because and old is not None:
+                row["because"] = because
             if new is None:
                 del row[name]
             else:

@@ -106,10 +106,23 @@ def test_a_large_configuration_is_run_where_it_is_named_or_all_are_wanted(
 
 def test_pinning_says_what_changed_and_is_satisfied(run: Run, scratch: Scratch) -> None:
     scratch.replace("Pile/verdicts.toml", "distinct = 4", "distinct = 5")
-    result = run(spec, ["--specs", scratch.tree.root, "Pile", "--update"])
+    update = ["--specs", scratch.tree.root, "Pile", "--update"]
+    result = run(spec, [*update, "--because", "one state less"])
     assert result.exit_code == 0, result.output
     assert "pinned Pile/ok: distinct was 5, is now 4" in result.output
-    assert "distinct = 4" in scratch.file("Pile/verdicts.toml").read_text()
+    after = scratch.file("Pile/verdicts.toml").read_text()
+    assert "distinct = 4" in after
+    assert 'because = "one state less"' in after
+    assert run(spec, update).exit_code == 0
+
+
+def test_a_pinned_figure_changes_only_for_a_reason(run: Run, scratch: Scratch) -> None:
+    scratch.replace("Pile/verdicts.toml", "distinct = 4", "distinct = 5")
+    result = run(spec, ["--specs", scratch.tree.root, "Pile", "--update"])
+    assert result.exit_code == 2
+    assert "change only with --because REASON" in result.output
+    assert "Pile/ok: distinct is pinned as 5, and found is 4" in result.output
+    assert "distinct = 5" in scratch.file("Pile/verdicts.toml").read_text()
 
 
 def test_pinning_never_makes_a_wrong_verdict_the_expected_one(run: Run, scratch: Scratch) -> None:

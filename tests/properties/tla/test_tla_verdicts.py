@@ -3,7 +3,7 @@
 import pytest
 
 from properties.tla import InputError, Outcome, Status
-from properties.tla.verdicts import Purpose, compare, load, pin
+from properties.tla.verdicts import Purpose, compare, load, pin, repinned
 from tests.properties.tla.scratch import Scratch
 
 TABLE = "Mailbox/verdicts.toml"
@@ -110,6 +110,17 @@ def test_pinning_changes_the_figures_and_nothing_else(scratch: Scratch) -> None:
     assert 'jira = "MAIL-1" # where it was seen' in after
     row = load("Mailbox", scratch.tree).row("bug_unfair")
     assert (row.length, row.distinct, row.depth) == (None, 17, 6)
+
+
+def test_the_reason_is_kept_beside_a_figure_that_was_pinned(scratch: Scratch) -> None:
+    table = load("Mailbox", scratch.tree)
+    found = Outcome(Status.VIOLATED, violated="AllArrive", distinct=17, depth=6)
+    assert repinned(table, {"bug_unfair": found}) == [
+        "Mailbox/bug_unfair: length is pinned as 4, and found is None",
+        "Mailbox/bug_unfair: distinct is pinned as 16, and found is 17",
+    ]
+    pin(table, {"bug_unfair": found}, "a letter more")
+    assert load("Mailbox", scratch.tree).row("bug_unfair").because == "a letter more"
 
 
 def test_pinning_what_is_pinned_already_does_not_touch_the_file(scratch: Scratch) -> None:
