@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -131,10 +132,15 @@ def test_a_line_that_was_cut_off_by_the_kill_is_none(tmp_path: Path) -> None:
     assert settle(let_go(process)).ended == "crash"
 
 
+@pytest.mark.parametrize("uptime_s", [1, 50, 150, 999, 5_000, 2_592_000, 94_608_000])
 @pytest.mark.parametrize("died", [True, False])
 def test_what_a_machine_that_went_down_has_kept_is_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died: bool, uptime_s: int
 ) -> None:
+    """Lines are longer on a machine that has been up for longer."""
+    ticks = count(uptime_s * 1_000_000_000, 1_000)
+    for module in ("journal", "process", "settling"):
+        monkeypatch.setattr(f"traces.record.{module}.now", lambda: next(ticks))
     process = begin(tmp_path)
     poll(process, 100)
     journal = let_go(process)
