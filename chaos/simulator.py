@@ -145,6 +145,7 @@ class Run:
         timeline, progress, nodes = self.simulation.timeline, self.progress, self.nodes
         due, budget = timeline.due, self.settings.events
         now, events, left = timeline.now, 0, iter(tuple[Entry]())
+        counts = self.simulation.counts
         try:
             while True:
                 now_due = due.get(now)
@@ -156,6 +157,7 @@ class Run:
                     node = nodes[target]
                     if node.paused_until > now:
                         timeline.at(node.paused_until, target, message)
+                        counts["messages that waited for a paused node"] += 1
                         continue
                     events += 1
                     if hasher is not None:

@@ -149,6 +149,8 @@ class Producer:
         if leader is None:
             return
         self.attempts += 1
+        if sending.attempt:
+            self.simulation.counts["sends repeated"] += 1
         sending.attempt, sending.waits = self.attempts, True
         sending.unsure |= self.simulation.network.duplicate > 0  # a copy may come after the refusal
         sending.sent_at = self.simulation.timeline.now

@@ -15,6 +15,7 @@ from refimpl.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarker
 CALM_JITTER_MS = 5
 # The delay of a stray message: long enough for its sender to crash and to be back in sync.
 STRAY_MS = 1200
+OVERTAKEN_MS = 100
 OF_TRANSACTIONS = WriteTxnMarkersRequest, WriteTxnMarkersResponse, AddPartitionsToTxnResponse
 """Messages between coordinators of transactions and leaders, and answers to clients."""
 
@@ -86,14 +87,22 @@ class Network:
         arrives += int(random() * self.jitter_ms)
         if self.slow and (message[0], target) in self.slow:
             arrives += self.slow[message[0], target]
+            self.counts["messages on slow links"] += 1
         if self.stray and random() < self.stray:
-            arrives += int(random() * STRAY_MS)
+            arrives += self._strays_ms()
         timeline.due[arrives].append((target, message))
         if self.duplicate and random() < self.duplicate:
             self.doubled += 1
             late = STRAY_MS if random() < 0.5 else 10 + 6 * self.jitter_ms
             arrives += int(random() * late)
             timeline.due[arrives].append((target, message))
+
+    def _strays_ms(self) -> int:
+        """The time for which a message strays; longer than a round trip, it is overtaken."""
+        strays_ms = int(self._random() * STRAY_MS)
+        if strays_ms > OVERTAKEN_MS:
+            self.counts["messages overtaken by others"] += 1
+        return strays_ms
 
     def _lags(self, message: Message) -> int:
         """The extra delay of a message, if it is a metadata update.
