@@ -1,11 +1,14 @@
 """Fetches at one leader: who is heard, what is refused, and batches on their way."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.partition import FEW_FETCHES, DelayedFetch
+from refimpl.broker.partition import FEW_FETCHES, DelayedFetch, FetchPart
 from refimpl.broker.replica_selector import RACK_AWARE
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.messages import broker as m
@@ -160,6 +163,15 @@ def test_enough_is_counted_over_all_partitions_and_up_to_their_limits() -> None:
     cluster.catch_up()
     assert (waits(2 * ONE), waits(2 * ONE + 1)) == (False, True)
     assert (waits(ONE, max_bytes=ONE), waits(ONE + 1, max_bytes=ONE)) == (False, True)
+
+
+@given(st.lists(st.integers(1, 9), max_size=5), st.integers(2, 30))
+def test_enough_is_the_sum_of_what_partitions_have(sizes: list[int], least: int) -> None:
+    parts: list[Any] = [Mock(spec=FetchPart) for _ in sizes]
+    for part, size in zip(parts, sizes, strict=True):
+        part.available.return_value, part.is_settled.return_value = size, False
+    fetch = DelayedFetch(Mock(spec=m.Request), parts, None)
+    assert fetch.is_served(parts, least, 0) == (sum(sizes) >= least)
 
 
 def test_news_that_are_no_records_are_told_however_much_was_wanted() -> None:

@@ -1,5 +1,6 @@
 """Consumer groups at their coordinator: requests, timers, topics that change, and loading."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -246,6 +247,28 @@ def test_a_regular_expression_gets_topics_that_match_and_those_to_come(
     answer = coordinator.beat("a", resolved.member_epoch)
     assert answer.assignment is not None
     assert {topic for topic, _ in answer.assignment} == {T, U}
+
+
+@pytest.mark.parametrize(
+    "regexes",
+    [("t",), ("t", "u.*"), ("t|u.*", "u.*", "none", "t", "uu"), ("t", "t"), ("u.*", "t", "u.*")],
+    ids=["one", "two", "many", "twice", "again"],
+)
+def test_all_regular_expressions_are_resolved_at_once(
+    coordinator: Coordinator, regexes: tuple[str, ...]
+) -> None:
+    coordinator.topics.has("uu", U, 2)
+    for number, regex in enumerate(regexes):
+        subscribed: dict[str, Any] = {
+            "subscribed_topic_names": None,
+            "subscribed_topic_regex": regex,
+        }
+        coordinator.join(f"m{number}", **subscribed)
+    coordinator.later(1_000)
+    names = coordinator.topics.names()
+    assert {regex: set(one.topics) for regex, one in coordinator.group.regexes.items()} == {
+        regex: {name for name in names if re.fullmatch(regex, name)} for regex in regexes
+    }
 
 
 def test_a_look_ahead_is_no_regular_expression_of_re2(coordinator: Coordinator) -> None:
