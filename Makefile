@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify verify-full test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs recipe site test-browser test-everyday test-kafka test-faults test-storm test-suites dist test-install test-cluster soak fuzz fuzz-traces bench lock clean
+	docs recipe site test-browser test-everyday test-kafka test-faults test-storm test-suites agent dist test-install test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,11 @@ test-storm: java setup ## Let eight members of three libraries rebalance for ten
 
 test-suites: java setup ## Run other clients' own tests on ours and on Kafka: ARGS="--suite kafka-python"
 	$(BIN)/python -m chaos.real.suites $(ARGS)
+
+agent: java setup ## Build the Java agent that writes down what Kafka's own processes do (docs/kafka-itself.md)
+	@command -v mvn > /dev/null || { echo "Maven brings the library that the agent weaves with, and mvn is not on PATH." \
+	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
+	@$(BIN)/python -m chaos.real.agent
 
 dist: setup ## Build sdist and wheel into dist/, and look into both
 	rm -rf dist

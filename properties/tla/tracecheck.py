@@ -58,7 +58,11 @@ class TraceVerdict:
     why: str = ""
     mismatches: tuple[Mismatch, ...] = ()
     before: Mapping[str, Value] | None = None
-    """The spec's state before that event."""
+    """The spec's state before that event; after it, if a promise is broken."""
+    guard: str = ""
+    """The guard that is false, as the spec has it."""
+    promise: str = ""
+    """The promise that does not hold after the event."""
 
     @property
     def taken(self) -> list[TraceEvent]:
@@ -71,8 +75,10 @@ def coverage(verdicts: Iterable[TraceVerdict]) -> Counter[str]:
     return Counter(event.action for verdict in verdicts for event in verdict.taken)
 
 
-def validate_all(traces: Sequence[Trace], tree: SpecTree | None = None) -> list[TraceVerdict]:
-    """Judge traces of any specs, in the order given.
+def validate_all(
+    traces: Sequence[Trace], tree: SpecTree | None = None, promises: Sequence[str] = ()
+) -> list[TraceVerdict]:
+    """Judge traces of any specs, in the order given; each state must keep the promises as well.
 
     TLC holds one model, so those with the same spec and constants are judged together, and such
     groups side by side.
@@ -84,7 +90,7 @@ def validate_all(traces: Sequence[Trace], tree: SpecTree | None = None) -> list[
         alike.setdefault((trace.spec, constants), []).append(trace)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
-            judged = list(pool.map(partial(_judge, tree=tree), alike.values()))
+            judged = list(pool.map(partial(_judge, tree=tree, promises=promises), alike.values()))
         except BaseException:
             stop_all()
             raise
@@ -92,13 +98,14 @@ def validate_all(traces: Sequence[Trace], tree: SpecTree | None = None) -> list[
     return [of_trace[id(trace)] for trace in traces]
 
 
-def _judge(traces: Sequence[Trace], tree: SpecTree) -> list[TraceVerdict]:
+def _judge(traces: Sequence[Trace], tree: SpecTree, promises: Sequence[str]) -> list[TraceVerdict]:
     spec = traces[0].spec
     quick = sum(len(trace.events) for trace in traces) < QUICK_EVENTS
     scratch = Path(tempfile.mkdtemp(prefix="highwater-traces-"))
     try:
         write_model(_ROOT, scratch, spec_names(spec, tree), spec, traces)
-        told = run([*jvm(tree, scratch, HEAP_MB, quick), "TraceCheck", _ROOT], scratch, LIMIT_S)
+        command = [*jvm(tree, scratch, HEAP_MB, quick), "TraceCheck", _ROOT, *promises]
+        told = run(command, scratch, LIMIT_S)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if told.timed_out:
@@ -138,19 +145,23 @@ def _rejected(
 ) -> TraceVerdict:
     action = trace.events[number - 1].action
     mismatches: tuple[Mismatch, ...] = ()
+    guard = text_at(details[0], tree)[0] if why == "guard" else ""
+    promise = details[0] if why == "promise" else ""
     if why == "differs":
         triples = zip(details[::3], details[1::3], details[2::3], strict=True)
         mismatches = tuple(Mismatch(v, parse(spec), parse(log)) for v, spec, log in triples)
         said = "; ".join(map(str, mismatches))
     elif why == "guard":
         said = f"the guard of {action} is false: {_quoted(details[0], tree)}"
+    elif why == "promise":
+        said = f"after it {details[0]} does not hold"
     elif why == "unknown":
         said = f"{trace.spec} has no action {action}"
     elif why == "vague":
         said = f"{details[0]} states are possible here: the events log too few variables"
     else:
         said = f"{action} cannot be evaluated here: {details[0]}"
-    return TraceVerdict(trace, False, number, said, mismatches, before)
+    return TraceVerdict(trace, False, number, said, mismatches, before, guard, promise)
 
 
 def _pairs(parts: list[str]) -> dict[str, Value]:

@@ -5,6 +5,8 @@ import tla2sany.semantic.LevelConstants;
 import tla2sany.semantic.OpApplNode;
 import tla2sany.semantic.OpDefNode;
 import tla2sany.semantic.SemanticNode;
+import tla2sany.semantic.Subst;
+import tla2sany.semantic.SubstInNode;
 import tlc2.tool.ITool;
 import tlc2.tool.TLCState;
 import tlc2.util.Context;
@@ -37,6 +39,7 @@ final class Guards {
 
   private String search(SemanticNode node, Context context) {
     if (node instanceof LetInNode) return search(((LetInNode) node).getBody(), context);
+    if (node instanceof SubstInNode) return inInstance((SubstInNode) node, context);
     if (!(node instanceof OpApplNode)) return null;
     OpApplNode application = (OpApplNode) node;
     ExprOrOpArgNode[] args = application.getArgs();
@@ -52,6 +55,15 @@ final class Guards {
     if (application.getLevel() > LevelConstants.VariableLevel) return null;
     boolean isFalse = BoolValue.ValFalse.equals(tool.eval(application, context, state));
     return isFalse ? application.getLocation().toString() : null;
+  }
+
+  /** The definitions of an instance read its own constants and variables: each stands for an expression of ours. */
+  private String inInstance(SubstInNode node, Context context) {
+    Context inner = context;
+    for (Subst one : node.getSubsts()) {
+      inner = inner.cons(one.getOp(), tool.getVal(one.getExpr(), context, true));
+    }
+    return search(node.getBody(), inner);
   }
 
   private String inDefinition(OpApplNode node, ExprOrOpArgNode[] args, Context context) {

@@ -28,8 +28,9 @@ import util.UniqueString;
  * nondeterministic and an event may log few variables; where several states remain possible, all are
  * followed.
  *
- * <p>Usage: {@code TraceCheck MODULE}, in the folder of MODULE.tla, MODULE.cfg and MODULE.traces. A line of
+ * <p>Usage: {@code TraceCheck MODULE [PROMISE...]}, in the folder of MODULE.tla, MODULE.cfg and MODULE.traces. A line of
  * the latter is a JSON array: [] begins a trace, [ACTION, [ARGUMENT...], {VARIABLE: VALUE...}] is an event.
+ * Every state must keep the promises, which are names of the spec.
  * Prints a line for each trace: {@code ok}, or {@code bad EVENT WHY} with details, then {@code state} with
  * the last state that was in order, parts separated by tabs. An assumption of the spec that the constants break is {@code assume PLACE}.
  */
@@ -38,14 +39,16 @@ public final class TraceCheck {
 
   private final FastTool tool;
   private final PrintStream out;
+  private final List<String> promises;
   private final Map<String, OpDefNode> definitions = new HashMap<>();
   private List<TLCState> possible;
   private int event;
   private boolean rejected;
 
-  private TraceCheck(FastTool tool, PrintStream out) {
+  private TraceCheck(FastTool tool, PrintStream out, List<String> promises) {
     this.tool = tool;
     this.out = out;
+    this.promises = promises;
   }
 
   public static void main(String[] args) throws Exception {
@@ -61,7 +64,7 @@ public final class TraceCheck {
       return;
     }
     try (BufferedReader traces = Files.newBufferedReader(Path.of(module + ".traces"))) {
-      new TraceCheck(tool, out).judge(traces);
+      new TraceCheck(tool, out, List.of(args).subList(1, args.length)).judge(traces);
     }
     out.flush();
   }
@@ -144,7 +147,21 @@ public final class TraceCheck {
       reject("vague\t" + agreeing.size());
     } else {
       possible = agreeing;
+      for (String promise : promises) {
+        if (kept(promise)) continue;
+        reject("promise\t" + promise);
+        return;
+      }
     }
+  }
+
+  /** Whether the promise holds in a state that is possible here. */
+  private boolean kept(String promise) {
+    OpDefNode definition = definitions.computeIfAbsent(promise, this::definition);
+    if (definition == null) throw new IllegalArgumentException("the spec has no promise " + promise);
+    Action formula = new Action(definition.getBody(), Context.Empty, definition);
+    for (TLCState state : possible) if (tool.isValid(formula, state)) return true;
+    return false;
   }
 
   private static String nearest(List<TLCState> candidates, Logged logged) {

@@ -1,0 +1,60 @@
+"""Known rejections: which rule of Kafka's explains each, and how a run goes on by it."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from properties.tla.story import changed
+from properties.tla.tracecheck import TraceVerdict
+
+TABLE = Path(__file__).with_name("known.toml")
+
+
+@frozen
+class Known:
+    """One explanation of a rejection."""
+
+    name: str
+    action: str
+    row: str
+    report: str
+    why: str
+    guard: str = ""
+    differs: Sequence[str] = ()
+    as_kafka: str = ""
+    raises: bool = True
+
+    def explains(self, verdict: TraceVerdict) -> bool:
+        """True if this may be the reason; whether it is, its rule must show."""
+        if verdict.trace.events[verdict.event - 1].action != self.action:
+            return False
+        if self.guard:
+            return self.guard in verdict.guard
+        return bool(verdict.mismatches) and _fields(verdict) == set(self.differs)
+
+    def applied(self, constants: Mapping[str, Any]) -> dict[str, Any]:
+        """The constants with Kafka's rule."""
+        found = dict(constants)
+        if self.as_kafka:
+            rules = {*found["AsKafka"]["set"], self.as_kafka}
+            found["AsKafka"] = {"set": sorted(rules)}
+        if not self.raises:
+            found["RaiseOnRefusal"] = False
+        return found
+
+
+def read_known() -> Sequence[Known]:
+    """The table."""
+    rows: list[dict[str, Any]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["known"]
+    return [Known(**row) for row in rows]
+
+
+def _fields(verdict: TraceVerdict) -> set[str]:
+    return {
+        change.path
+        for one in verdict.mismatches
+        for change in changed({one.variable: one.spec}, {one.variable: one.logged})
+    }
