@@ -158,7 +158,9 @@ def test_a_campaign_goes_on_where_it_was_and_names_every_seed_that_failed(
 def test_a_campaign_runs_on_behind_a_seed_that_fails(tmp_path: Path) -> None:
     ledger = tmp_path / "campaign.json"
     with PARKED_KEPT:
-        found = call("--seeds", "101..102", "--jobs", "1", "--ledger", str(ledger))
+        plain = "--config", "static_members=false", "--config", "reconfigures=false"
+        options = ("--jobs", "1", "--ledger", str(ledger), *plain)
+        found = call("--seeds", "101..102", *options)
     assert found.exit_code == 1
     assert "2 seeds, 1 failed" in found.output
     assert "seed 101 breaks AckedSurvives" in found.output

@@ -19,7 +19,10 @@ from refimpl.groups.consumer import SESSION, ConsumerGroups
 from refimpl.machines.classic_group import ClassicGroup
 
 SEEDS = 24
-CLASSIC: dict[str, Any] = {"group_protocol": "classic", "files": False, "store": False}
+CLASSIC: dict[str, Any] = {
+    **{"group_protocol": "classic", "files": False, "store": False},
+    **{"static_members": False, "reconfigures": False},
+}
 CONSUMER: dict[str, Any] = {**CLASSIC, "group_protocol": "consumer"}
 # What so few seeds must have met, or their silence means nothing
 MET = {
@@ -79,7 +82,8 @@ def test_a_copy_of_a_commit_that_comes_late_is_no_lack_of_progress() -> None:
     assert build(Settings.draw(3, **CLASSIC)).go().violation is None
 
 
-MEMORY, STORE = {"files": False}, {"store": True}
+PLAIN = {"static_members": False, "reconfigures": False}
+MEMORY, STORE = {"files": False, **PLAIN}, {"store": True, **PLAIN}
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ class TransactionBug:
 
 SHORT: dict[str, Any] = {
     **{"transactions": True, "files": False, "store": False, "follower_reads": False},
+    **{"static_members": False, "reconfigures": False},
     **{"fault_ms": 3000, "calm_ms": 15_000, "events": 120_000},
 }
 V1: dict[str, Any] = {"transactional_clients": ("1",)}
