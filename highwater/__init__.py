@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from refimpl.edge import NoEffectWarning as NoEffectWarning
     from refimpl.edge import NotRunning as NotRunning
     from refimpl.edge import Rule as Rule
+    from refimpl.edge import Security as Security
     from refimpl.edge import UnknownBroker as UnknownBroker
     from refimpl.edge import UnknownPartition as UnknownPartition
     from refimpl.edge.clients import AsyncProducer as AsyncProducer
@@ -79,6 +80,7 @@ __all__ = [
     "RecordMetadata",
     "Result",
     "Rule",
+    "Security",
     "SendError",
     "StillRunningError",
     "Trace",
@@ -100,7 +102,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "refimpl.configs": ("ConfigError",),
     "refimpl.edge": (
         *("BlockingCluster", "Cluster", "ClusterError", "NoEffectWarning", "NotRunning"),
-        *("Rule", "UnknownBroker", "UnknownPartition"),
+        *("Rule", "Security", "UnknownBroker", "UnknownPartition"),
     ),
     "refimpl.edge.clients": (
         *("AsyncProducer", "Producer", "ProducerRecord", "RecordMetadata", "SendError"),

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from attrs import define
+from attrs import define, frozen
 
 from refimpl.broker.node import Node
 from refimpl.configs import Configs
+from refimpl.security.principals import ANONYMOUS, user_of
 from refimpl.wire.framing import Buffer
 
 Values: TypeAlias = Mapping[str, Any]
@@ -66,6 +67,20 @@ class Served(Protocol):
         ...
 
 
+@frozen
+class Session:
+    """Who a connection's requests are from, and the listener that it came by."""
+
+    host: str = ""
+    principal: str = ANONYMOUS
+    listener: str = "PLAINTEXT"
+
+    @property
+    def user(self) -> str:
+        """The principal's name, by which quotas know it."""
+        return user_of(self.principal)
+
+
 @define(eq=False)
 class Spent:
     """The time that a thread is busy with one request, whose handler may wait in between."""
@@ -99,7 +114,9 @@ class Call:
     version: int
     request: Any
     client_id: str | None = None
-    client_host: str = ""
+    session: Session = Session()
+    #: Topics whose records the client may neither write nor read
+    denied: frozenset[str] = frozenset()
     #: Of the whole request, in bytes
     size: int = 0
     #: For how long nothing more is read from the client, once it has its answer (KIP-219)
@@ -113,5 +130,7 @@ class Call:
         """Count the time that it took, of which a client may be above its quota (KIP-124)."""
         if self.spent is not None:
             quotas, now = self.broker.node.client_quotas, self.broker.now()
-            throttle_ms = quotas.request_throttle_ms(self.client_id, self.spent.so_far(), now)
+            throttle_ms = quotas.request_throttle_ms(
+                self.client_id, self.spent.so_far(), now, self.session.user
+            )
             self.throttle_ms = max(self.throttle_ms, throttle_ms)

@@ -23,7 +23,7 @@ def timeout_ms(call: Call) -> int:
 
 def mutator(call: Call, strict_since: int) -> Mutator:
     """The client of the partition quota, and True if it refuses this version (KIP-599)."""
-    return Mutator(call.client_id, call.version >= strict_since)
+    return Mutator(call.client_id, call.version >= strict_since, call.session.user)
 
 
 def refused(answer: Any) -> ControlResponse | None:

@@ -1,6 +1,12 @@
-"""CreateAcls: without an authorizer nothing keeps them (KIP-140)."""
+"""CreateAcls: the controller keeps them, if there is an authorizer (KIP-140)."""
 
-from refimpl.api.call import Call, Values
+from typing import Any
+
+from refimpl.api.acls import binding_of, check_known
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import refused
+from refimpl.messages.controller import AclResult, CreateAclsRequest, CreateAclsResponse
+from refimpl.security.acls import AclFilter
 
 DISABLED: Values = {
     "error_code": "SECURITY_DISABLED",
@@ -8,6 +14,18 @@ DISABLED: Values = {
 }
 
 
-def handle(call: Call) -> Values:
-    """Answer as Kafka does if authorizer.class.name is empty."""
-    return {"results": [DISABLED for _ in call.request.creations]}
+def handle(call: Call) -> Handling:
+    """Have the controller keep ACLs; without an authorizer refuse, as Kafka does."""
+    creations = call.request.creations
+    if call.broker.node.authorizer is None:
+        return {"results": [DISABLED for _ in creations]}
+    bindings = [binding_of(one) for one in creations]
+    check_known([AclFilter(*one.pattern, *one.entry) for one in bindings])
+    answer: Any = yield CreateAclsRequest(bindings)
+    if failure := refused(answer):
+        answer = CreateAclsResponse([AclResult(*failure) for _ in bindings])
+    return {
+        "results": [
+            {"error_code": one.error, "error_message": one.message} for one in answer.results
+        ]
+    }

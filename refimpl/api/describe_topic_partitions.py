@@ -19,7 +19,7 @@ def handle(call: Call) -> Values:
     cursor = request.cursor
     first = cursor.topic_name if cursor else ""
     asked = [one.name for one in request.topics]
-    names = sorted({name for name in asked or known if name >= first})
+    names = sorted({name for name in asked or known if name >= first and name not in call.denied})
     if cursor and (cursor.partition_index < 0 or (asked and first not in names)):
         return {"topics": [{"name": name, "error_code": "INVALID_REQUEST"} for name in asked]}
     most = configs_of(call)["max.request.partition.size.limit"]

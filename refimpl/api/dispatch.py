@@ -5,7 +5,8 @@ from types import GeneratorType
 from typing import Any, TypeAlias
 
 from refimpl.api import api_versions
-from refimpl.api.call import Answer, Call, Handling, Served, Spent
+from refimpl.api.call import Answer, Call, Handling, Served, Session, Spent
+from refimpl.api.permissions import authorized
 from refimpl.api.table import APIS, Api
 from refimpl.wire.errors import UnsupportedVersion
 from refimpl.wire.framing import Buffer, frame
@@ -32,7 +33,7 @@ def dispatch(
     broker: Served,
     api: Api,
     data: Buffer,
-    client_host: str,
+    session: Session,
     respond: Respond,
     mute: Callable[[int], None],
     change: Callable[[Answer], Answer] | None = None,
@@ -41,13 +42,13 @@ def dispatch(
     """Handle one request; `respond` is called once, now or later.
 
     Before that `mute` is, with a time in ms, if the client is above a quota. A fault may `change`
-    the answer.
+    the answer. Where there is an authorizer, the rules of `permissions` come before the handler.
 
     Raises MalformedRequest before anything is done.
     """
     key, version, correlation_id = read_api(data)
     if version > api.last or version < 0:
-        respond(_from_the_future(correlation_id))
+        respond(from_the_future(correlation_id))
         return
     flexible = is_flexible(key, version)
     client_id, body = read_client_id(data, flexible=flexible)
@@ -56,7 +57,7 @@ def dispatch(
         request = read_request(key, version, data, body)
     else:
         request = codec(data, body, version)
-    call = Call(broker, key, version, request, client_id, client_host, len(data))
+    call = Call(broker, key, version, request, client_id, session, size=len(data))
     call.connection = connection
     if broker.node.metadata.quotas:
         call.spent = Spent(broker.elapsed_ns)
@@ -80,7 +81,8 @@ def dispatch(
             respond(frame(head, [write_response(key, version, answer)]))
 
     try:
-        result: Answer | Handling = api.handle(call)
+        handle = api.handle if broker.node.authorizer is None else authorized(api)
+        result: Answer | Handling = handle(call)
         if isinstance(result, GeneratorType):
             _advance(call, result, None, done)
         else:
@@ -110,7 +112,7 @@ def _resume(call: Call, handling: Handling, heard: Any, done: Callable[[Answer],
             call.spent.end()
 
 
-def _from_the_future(correlation_id: int) -> list[Buffer]:
+def from_the_future(correlation_id: int) -> list[Buffer]:
     """The one answer whose version is not that of the request (KIP-511)."""
     body = write_response(API_VERSIONS, api_versions.UNSUPPORTED_BODY, api_versions.unsupported())
     return frame(response_header(correlation_id, flexible=False), [body])

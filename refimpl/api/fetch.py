@@ -71,6 +71,7 @@ def handle(call: Call) -> Handling:
         getattr(request, "session_epoch", SESSIONLESS),
         _forgotten(request, version, names),
         getattr(request, "rack_id", None) if replica_id < 0 else None,
+        call.denied,
     )
     return _answer(call, response, tuple(unknown))
 
@@ -120,7 +121,7 @@ def _answer(
         topics.setdefault(name, []).append(_data(one, leader, committed=committed))
     if _replica(call.request)[0] < 0:
         call.throttle_ms = broker.node.client_quotas.throttle_ms(
-            FETCH, call.client_id, _size(topics), broker.now()
+            FETCH, call.client_id, _size(topics), broker.now(), call.session.user
         )
         call.count_request()
     for topic_id, number in unknown:

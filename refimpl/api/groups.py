@@ -17,7 +17,7 @@ UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 
 def client(call: Call) -> dict[str, str]:
     """The client's id and host, as Kafka's tools show them."""
-    return {"client_id": call.client_id or "", "client_host": f"/{call.client_host}"}
+    return {"client_id": call.client_id or "", "client_host": f"/{call.session.host}"}
 
 
 def operations(call: Call, error: str | None) -> int:

@@ -63,7 +63,9 @@ def handle(call: Call) -> Handling:
             continue
         partition = named(TopicPartition, (name, number))
         internal = name in INTERNAL_TOPICS and partition in broker.node.metadata.partitions
-        if internal and call.client_id != ADMIN_CLIENT:
+        if name in call.denied:
+            refused[partition] = ProducedPartition(partition, "TOPIC_AUTHORIZATION_FAILED")
+        elif internal and call.client_id != ADMIN_CLIENT:
             why = f"Cannot append to internal topic {name}"
             error = "INVALID_TOPIC_EXCEPTION"
             refused[partition] = ProducedPartition(partition, error, message=why)
@@ -80,7 +82,9 @@ def handle(call: Call) -> Handling:
                 told = refusal.kafka_error, -1, -1, -1, str(refusal)
                 refused[partition] = ProducedPartition(partition, *told)
     quotas = broker.node.client_quotas
-    call.throttle_ms = quotas.throttle_ms(PRODUCE, call.client_id, call.size, broker.now())
+    call.throttle_ms = quotas.throttle_ms(
+        PRODUCE, call.client_id, call.size, broker.now(), call.session.user
+    )
     body = ProduceRequest(
         *(request.acks, request.timeout_ms, list(known.items())),
         *(request.transactional_id, _support(call.version)),

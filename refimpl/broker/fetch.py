@@ -66,12 +66,18 @@ class Fetches:
             FetchPart(one, partitions.get(one.wanted.partition), at_follower) for one in wanted
         ]
         fetch = DelayedFetch(request, parts, session)
+        for part in parts if body.denied else ():
+            name = part.remembered.wanted.partition
+            if name.topic in body.denied:
+                part.decided = FetchedPartition(name, "TOPIC_AUTHORIZATION_FAILED")
         if body.replica_id >= 0:
             for part in parts:
-                self._hear(now, request, part, heard)
+                if part.decided is None:
+                    self._hear(now, request, part, heard)
         elif body.rack_id and self.context.config.replica_selector_class == RACK_AWARE:
             for part in parts:
-                self._prefer(part, body.rack_id)
+                if part.decided is None:
+                    self._prefer(part, body.rack_id)
         must_answer = body.session_epoch == NEW_SESSION or body.max_wait_ms <= 0 or not parts
         if self._try(fetch, must_answer=must_answer):
             return None

@@ -42,6 +42,9 @@ class OutOfRange:
     end: int | None = None
 
 
+NOTHING_DENIED = frozenset[str]()
+
+
 @define(eq=False)
 class Fetcher:
     """The partitions that one broker leads and this one follows.
@@ -149,6 +152,7 @@ class Fetchers:
             session.epoch,
             forgotten,
             None,
+            NOTHING_DENIED,
         )
         fetcher.in_flight = context.request(fetcher.leader, named(FetchRequest, request))
 

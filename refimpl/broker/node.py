@@ -51,6 +51,8 @@ from refimpl.messages.observations import BrokerEpochTaken, Ignored, WentOffline
 from refimpl.messages.transaction_coordination import AddPartitionsToTxnResponse
 from refimpl.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from refimpl.named import named
+from refimpl.security.authorizer import Authorizer
+from refimpl.security.config import authorizer_of
 from refimpl.shares.config import ShareConfig
 from refimpl.transactions.config import TransactionConfig
 
@@ -109,6 +111,8 @@ class Node:
     offsets: Offsets = field(init=False)
     descriptions: Descriptions = field(init=False)
     client_quotas: ClientQuotas = field(init=False)
+    #: None where everybody may do everything
+    authorizer: Authorizer | None = field(init=False)
     leader: Leader = field(init=False)
     groups: GroupCoordinators = field(init=False)
     transactions: TransactionCoordinators = field(init=False)
@@ -149,6 +153,7 @@ class Node:
             self.config.quota_window_num,
             1000 * self.config.quota_window_size_seconds,
         )
+        self.authorizer = authorizer_of(self.configs, self.metadata.acls)
         self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)
         self.persister = SharePersister(

@@ -1,6 +1,15 @@
 """Configurations: Kafka's names, types, defaults and valid values, and which value counts where."""
 
-from refimpl.configs.definition import BROKER, GROUP, PRODUCER, QUOTA, TOPIC, Definition
+from refimpl.configs.definition import (
+    AUTHORIZER,
+    BROKER,
+    GROUP,
+    PRODUCER,
+    QUOTA,
+    TOPIC,
+    Definition,
+    has_effect,
+)
 from refimpl.configs.resolution import Configs, Entry, Source, Synonym
 from refimpl.configs.synonyms import BROKER_NAME, GROUP_NAME
 from refimpl.configs.validation import (
@@ -14,6 +23,7 @@ from refimpl.configs.validation import (
 from refimpl.configs.values import ConfigError, Type, Value, show
 
 __all__ = [
+    "AUTHORIZER",
     "BROKER",
     "BROKER_NAME",
     "GROUP",
@@ -30,6 +40,7 @@ __all__ = [
     "Type",
     "Value",
     "group_limits",
+    "has_effect",
     "is_list",
     "show",
     "validate_broker",

@@ -103,7 +103,27 @@ def _in_range(low: str, high: str | None, default: str | None) -> Valid:
 
 
 BROKER: Mapping[str, Definition] = load("broker", "unsupported")
+AUTHORIZER: Mapping[str, Definition] = load("authorizer")
 TOPIC: Mapping[str, Definition] = load("topic")
 GROUP: Mapping[str, Definition] = load("group")
 QUOTA: Mapping[str, Definition] = load("quotas")
 PRODUCER: Mapping[str, Definition] = load("producer")
+
+
+def has_effect(name: str) -> bool:
+    """True if this broker does what a setting of server.properties says, or one of a listener."""
+    definition = BROKER.get(name) or AUTHORIZER.get(name)
+    if definition is None and name.startswith(LISTENER):
+        _, _, rest = name.removeprefix(LISTENER).partition(".")
+        of_mechanism = rest.partition(".")[2]
+        definition = next((BROKER[o] for o in (rest, of_mechanism) if o in BROKER), None)
+        if definition is not None and not definition.name.startswith(OF_LISTENERS):
+            return False
+    return definition is not None and definition.supported
+
+
+LISTENER = "listener.name."
+"""What settings of a listener begin with: its name follows, for some a mechanism, and a setting."""
+
+OF_LISTENERS = ("ssl.", "sasl.", "connections.max.reauth.ms", "connection.failed.")
+"""What a listener may have settings of its own for."""

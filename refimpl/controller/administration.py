@@ -1,4 +1,4 @@
-"""The requests of operators: topics, leaders, replicas, configurations, quotas.
+"""The requests of operators: topics, leaders, replicas, configurations, quotas, ACLs, credentials.
 
 Pure functions plan each request (`topics`, `elections`, `reassignments`, `configs`, `quotas`). This
 module puts the plans in force, one part of a request after the other, and answers.
@@ -11,6 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.controller import elections
+from refimpl.controller.acls import Changed, plan_creation, plan_deletion
 from refimpl.controller.configs import (
     MIN_ISR,
     ConfigSchema,
@@ -24,6 +25,7 @@ from refimpl.controller.mutation_quotas import MutationQuota, MutationQuotas
 from refimpl.controller.placement import Rng
 from refimpl.controller.quotas import plan_quotas
 from refimpl.controller.reassignments import ongoing, plan_move
+from refimpl.controller.scram import plan_credentials
 from refimpl.controller.state import ControllerState
 from refimpl.controller.topics import (
     check_growth,
@@ -40,11 +42,13 @@ from refimpl.messages.cluster import (
     BROKER,
     GROUP,
     TOPIC,
+    AclsAltered,
     BrokerUnregistered,
     ConfigResource,
     ConfigsAltered,
     ProducerIdsAllocated,
     QuotasAltered,
+    ScramCredentialsAltered,
     TopicDeleted,
 )
 
@@ -89,6 +93,9 @@ class Administration:
             c.IncrementalAlterConfigsRequest: self.incremental_alter_configs,
             c.AlterConfigsRequest: self.alter_configs,
             c.AlterClientQuotasRequest: self.alter_client_quotas,
+            c.CreateAclsRequest: self.create_acls,
+            c.DeleteAclsRequest: self.delete_acls,
+            c.AlterUserScramCredentialsRequest: self.alter_scram_credentials,
             c.UnregisterBrokerRequest: self.unregister_broker,
             c.UpdateFeaturesRequest: self.update_features,
             c.AllocateProducerIdsRequest: self.allocate_producer_ids,
@@ -418,6 +425,33 @@ class Administration:
             if not body.validate_only and values != self.state.metadata.quotas.get(entity, {}):
                 self.state.change(QuotasAltered(entity, values))
         return c.AlterClientQuotasResponse(results)
+
+    # Security
+
+    def create_acls(self, body: c.CreateAclsRequest) -> c.CreateAclsResponse:
+        """Create ACLs; refusing one does not keep others from being created (KIP-140)."""
+        changed, results = plan_creation(body.bindings, self.state.metadata.acls)
+        self._alter_acls(changed)
+        return c.CreateAclsResponse(results)
+
+    def delete_acls(self, body: c.DeleteAclsRequest) -> c.DeleteAclsResponse:
+        """Delete the ACLs that filters select (KIP-140)."""
+        changed, results = plan_deletion(body.filters, self.state.metadata.acls)
+        self._alter_acls(changed)
+        return c.DeleteAclsResponse(results)
+
+    def _alter_acls(self, changed: Changed) -> None:
+        for pattern, entries in changed.items():
+            self.state.change(AclsAltered(pattern, entries))
+
+    def alter_scram_credentials(
+        self, body: c.AlterUserScramCredentialsRequest
+    ) -> c.AlterUserScramCredentialsResponse:
+        """Keep and forget SCRAM credentials (KIP-554)."""
+        changed, results = plan_credentials(body, self.state.metadata.scram)
+        for user, credentials in changed.items():
+            self.state.change(ScramCredentialsAltered(user, credentials))
+        return c.AlterUserScramCredentialsResponse(results)
 
     # Features
 

@@ -12,9 +12,7 @@ from attrs import define, field
 
 from refimpl.controller.quotas import CLIENT_ID, IP, USER
 from refimpl.messages.cluster import ClusterMetadata, QuotaEntity
-
-ANONYMOUS = "ANONYMOUS"
-"""The user of all clients that have not authenticated."""
+from refimpl.security.principals import ANONYMOUS_USER
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 REQUEST = "request_percentage"
@@ -71,9 +69,16 @@ class ClientQuotas:
     window_ms: int
     rates: dict[tuple[str, Sharers], Rate] = field(factory=dict[tuple[str, Sharers], Rate])
 
-    def throttle_ms(self, kind: str, client_id: str | None, amount: float, now: int) -> int:
+    def throttle_ms(
+        self,
+        kind: str,
+        client_id: str | None,
+        amount: float,
+        now: int,
+        user: str = ANONYMOUS_USER,
+    ) -> int:
         """Count an amount that a client sent or fetched; return its throttle time."""
-        found = quota_of(self.metadata, kind, client_id)
+        found = quota_of(self.metadata, kind, client_id, user)
         if found is None:
             return 0
         sharers, bound = found
@@ -81,12 +86,14 @@ class ClientQuotas:
         rate.record(now, amount)
         return rate.throttle_ms(now, bound)
 
-    def request_throttle_ms(self, client_id: str | None, spent_ns: int, now: int) -> int:
+    def request_throttle_ms(
+        self, client_id: str | None, spent_ns: int, now: int, user: str = ANONYMOUS_USER
+    ) -> int:
         """Count the thread time of a request; return the client's throttle time, at most one
         window.
         """
         amount = spent_ns * PERCENT_OF_NS
-        return min(self.throttle_ms(REQUEST, client_id, amount, now), self.window_ms)
+        return min(self.throttle_ms(REQUEST, client_id, amount, now, user), self.window_ms)
 
     def connection_throttle_ms(self, address: str, now: int) -> int:
         """Count a connection from this address, or return the time after which it is to be
@@ -113,25 +120,25 @@ class ClientQuotas:
 
 
 def quota_of(
-    metadata: ClusterMetadata, kind: str, client_id: str | None
+    metadata: ClusterMetadata, kind: str, client_id: str | None, user: str = ANONYMOUS_USER
 ) -> tuple[Sharers, float] | None:
     """A client's most specific quota of this kind: the sharers and the bound."""
     quotas = metadata.quotas
     if not quotas:
         return None
-    for entity, sharers in _candidates(client_id or ""):
+    for entity, sharers in _candidates(user, client_id or ""):
         bound = quotas.get(entity, {}).get(kind)
         if bound is not None:
             return sharers, bound
     return None
 
 
-def _candidates(client_id: str) -> Iterator[tuple[QuotaEntity, Sharers]]:
+def _candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, Sharers]]:
     """The entities that a client belongs to, in the order in which Kafka looks for quotas."""
-    for user in (ANONYMOUS, None):
+    for name in (user, None):
         for client in (client_id, None):
-            entity = frozenset(((USER, user), (CLIENT_ID, client)))
-            yield entity, (ANONYMOUS, client_id)
-        yield frozenset(((USER, user),)), (ANONYMOUS, None)
+            entity = frozenset(((USER, name), (CLIENT_ID, client)))
+            yield entity, (user, client_id)
+        yield frozenset(((USER, name),)), (user, None)
     for client in (client_id, None):
         yield frozenset(((CLIENT_ID, client),)), (None, client_id)

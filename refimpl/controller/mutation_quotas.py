@@ -45,7 +45,7 @@ class MutationQuotas:
         """The quota for one request of a client; unlimited without a client."""
         if mutator is None:
             return MutationQuota()
-        found = quota_of(self.metadata, MUTATION, mutator.client_id)
+        found = quota_of(self.metadata, MUTATION, mutator.client_id, mutator.user)
         if found is None:
             return MutationQuota()
         sharers, bound = found

@@ -1,6 +1,6 @@
 """The reads of a new controller before it decides anything: the whole store (KAFKA-849)."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -13,14 +13,18 @@ from refimpl.machines.controller import PartitionState
 from refimpl.machines.election import Controllership
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import (
+    AclsAltered,
     ConfigResource,
     ConfigsAltered,
     PartitionRegistration,
     ProducerIdsAllocated,
+    QuotaEntity,
     QuotasAltered,
+    ScramCredentialsAltered,
     TopicCreated,
 )
 from refimpl.metadata.contract import Children, Data, GetChildren, GetData, Operation
+from refimpl.security.scram import BY_NAME, from_text
 
 Reading = Generator[Sequence[Operation], Answers, Any]
 
@@ -49,6 +53,7 @@ class Loaded:
         yield from self._producer_ids()
         yield from self._features()
         yield from self._configs()
+        yield from self._acls()
         yield from self._topics()
 
     def _data(self, paths: Sequence[str]) -> Generator[Sequence[Operation], Answers, list[Any]]:
@@ -107,8 +112,28 @@ class Loaded:
             if isinstance(entity, ConfigResource):
                 self.state.metadata.apply(ConfigsAltered(entity, values))
             else:
-                quotas = {key: float(value) for key, value in values.items()}
-                self.state.metadata.apply(QuotasAltered(entity, quotas))
+                self._user(entity, values)
+
+    def _user(self, entity: QuotaEntity, values: Mapping[str, str]) -> None:
+        """Quotas, and for a user the SCRAM credentials beside them."""
+        credentials = {name: from_text(values[name]) for name in values.keys() & BY_NAME.keys()}
+        quotas = {key: float(value) for key, value in values.items() if key not in credentials}
+        self.state.metadata.apply(QuotasAltered(entity, quotas))
+        user = dict(entity).get(znodes.USER)
+        if credentials and user is not None:
+            self.state.metadata.apply(ScramCredentialsAltered(user, credentials))
+
+    def _acls(self) -> Reading:
+        parents = (znodes.LITERAL_ACLS, znodes.PREFIXED_ACLS)
+        kinds = yield from self._children(parents)
+        pairs = [(p, kind) for p, some in zip(parents, kinds, strict=True) for kind in some]
+        names = yield from self._children([f"{parent}/{kind}" for parent, kind in pairs])
+        places = [(*pair, one) for pair, some in zip(pairs, names, strict=True) for one in some]
+        found = yield from self._data(["/".join(place) for place in places])
+        for place, data in zip(places, found, strict=True):
+            if data:
+                change = AclsAltered(znodes.acl_pattern(*place), znodes.acls_of(data))
+                self.state.metadata.apply(change)
 
     # Topics
 

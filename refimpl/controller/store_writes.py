@@ -13,6 +13,7 @@ from refimpl.controller import znodes
 from refimpl.machines.election import Controllership
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import (
+    AclsAltered,
     BrokerRegistration,
     BrokerUnregistered,
     Change,
@@ -21,7 +22,9 @@ from refimpl.messages.cluster import (
     FeaturesUpdated,
     PartitionRegistration,
     ProducerIdsAllocated,
+    QuotaEntity,
     QuotasAltered,
+    ScramCredentialsAltered,
     TopicCreated,
     TopicDeleted,
 )
@@ -40,6 +43,7 @@ from refimpl.metadata.contract import (
     SetData,
 )
 from refimpl.metadata.errors import StoreError
+from refimpl.security.scram import to_text
 
 MOST_BYTES = 500_000
 """The size limit of one multi, in bytes; ZooKeeper takes 1 MiB."""
@@ -97,7 +101,20 @@ class StoreWrites:
             case QuotasAltered(entity, values):
                 *parents, path = znodes.quota_path(entity)
                 yield from (self._put(one, b"") for one in parents if not self._is_there(one))
-                yield from self._config(path, values)
+                yield from self._config(path, {**values, **self._credentials(entity)})
+            case ScramCredentialsAltered(user):
+                entity = frozenset(((znodes.USER, user),))
+                (path,) = znodes.quota_path(entity)
+                quotas = self.metadata.quotas.get(entity, {})
+                yield from self._config(path, {**quotas, **self._credentials(entity)})
+            case AclsAltered(pattern, entries):
+                parent, path = znodes.acl_path(pattern)
+                if entries and not self._is_there(parent):
+                    yield self._put(parent, b"")
+                if entries:
+                    yield self._put(path, znodes.acls(entries))
+                elif self._is_there(path):
+                    yield Delete(path)
             case ProducerIdsAllocated(next_id):
                 yield self._put(znodes.PRODUCER_IDS, znodes.producer_ids(next_id))
             case FeaturesUpdated():
@@ -150,6 +167,15 @@ class StoreWrites:
             yield self._put(path, znodes.config(values))
         elif self._is_there(path):
             yield self._put(path, b"") if path.startswith("/config/users") else Delete(path)
+
+    def _credentials(self, entity: QuotaEntity) -> Mapping[str, str]:
+        """The SCRAM credentials that are in one znode with the quotas of a user."""
+        pairs = dict(entity)
+        user = pairs.get(znodes.USER)
+        if user is None or len(pairs) > 1:
+            return {}
+        known = self.metadata.scram.get(user, {})
+        return {mechanism: to_text(one) for mechanism, one in known.items()}
 
     def _deletion(self, name: str) -> Iterator[Write]:
         request, path = f"{znodes.DELETE_TOPICS}/{name}", znodes.topic_path(name)

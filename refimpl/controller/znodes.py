@@ -5,7 +5,7 @@ epoch, the eligible leader replicas (KIP-966), a process's incarnation, and the 
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -25,6 +25,14 @@ from refimpl.messages.cluster import (
     PartitionRegistration,
     QuotaEntity,
 )
+from refimpl.security.acls import (
+    AccessControlEntry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 
 CONTROLLER, CONTROLLER_EPOCH = "/controller", "/controller_epoch"
 BROKER_IDS, BROKER_EPOCHS, TOPICS = "/brokers/ids", "/brokers/epochs", "/brokers/topics"
@@ -33,11 +41,14 @@ PRODUCER_IDS = "/latest_producer_id_block"
 FEATURES = "/feature"
 CONFIGS = "/config"
 DEFAULT = "<default>"
+USER = "user"
+LITERAL_ACLS, PREFIXED_ACLS = "/kafka-acl", "/kafka-acl-extended/prefixed"
 
 ROOTS = (
     *("/brokers", BROKER_IDS, BROKER_EPOCHS, TOPICS, "/admin", DELETE_TOPICS, CONFIGS),
     *(f"{CONFIGS}/{kind}" for kind in ("topics", "brokers", "groups", "users", "clients", "ips")),
     PRODUCER_IDS,
+    *(LITERAL_ACLS, "/kafka-acl-extended", PREFIXED_ACLS),
 )
 """The root znodes, in the order of their creation."""
 
@@ -263,7 +274,7 @@ def entity_of(path: str) -> QuotaEntity | ConfigResource:
         return ConfigResource(BROKER, CLUSTER_DEFAULT if name == DEFAULT else name)
     if kind == "groups":
         return ConfigResource(GROUP, unquote(name))
-    types = {"users": "user", "clients": "client-id", "ips": "ip"}
+    types = {"users": USER, "clients": "client-id", "ips": "ip"}
     pairs = [(kind, name), *zip(more[::2], more[1::2], strict=True)]
     return frozenset(
         (types[kind], None if name == DEFAULT else unquote(name)) for kind, name in pairs
@@ -280,6 +291,76 @@ def config_of(data: bytes | None) -> dict[str, str]:
     gone.
     """
     return orjson.loads(data)["config"] if data else {}
+
+
+# ACLs
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+_ACL_NAMES: Mapping[type, Mapping[str, int]] = {
+    kind: {_camel(one.name): one.value for one in kind}
+    for kind in (ResourceType, Operation, Permission)
+}
+"""The numbers behind the names in znodes, such as `TransactionalId`, `AlterConfigs`, `Deny`."""
+
+
+def _acl_name(kind: type[ResourceType | Operation | Permission], number: int) -> str:
+    return _camel(kind(number).name)
+
+
+def acl_path(pattern: ResourcePattern) -> tuple[str, str]:
+    """The paths of a resource type and of a pattern, under which its ACLs are."""
+    literal = pattern.pattern_type == PatternType.LITERAL
+    parent = LITERAL_ACLS if literal else PREFIXED_ACLS
+    kind = f"{parent}/{_acl_name(ResourceType, pattern.type)}"
+    return kind, f"{kind}/{quote(pattern.name, safe=_SAFE)}"
+
+
+_SAFE = "*=,: "
+"""Signs of resource names that paths have as they are; Kafka writes all of them so."""
+
+
+def acls(entries: Set[AccessControlEntry]) -> bytes:
+    """The ACLs of a pattern."""
+    return _json(
+        {
+            "version": 1,
+            "acls": [
+                {
+                    "principal": one.principal,
+                    "permissionType": _acl_name(Permission, one.permission),
+                    "operation": _acl_name(Operation, one.operation),
+                    "host": one.host,
+                }
+                for one in sorted(entries)
+            ],
+        }
+    )
+
+
+def acls_of(data: bytes) -> frozenset[AccessControlEntry]:
+    """The ACLs of a pattern, from their znode."""
+    return frozenset(
+        AccessControlEntry(
+            one["principal"],
+            one["host"],
+            _ACL_NAMES[Operation][one["operation"]],
+            _ACL_NAMES[Permission][one["permissionType"]],
+        )
+        for one in orjson.loads(data)["acls"]
+    )
+
+
+def acl_pattern(parent: str, kind: str, name: str) -> ResourcePattern:
+    """The pattern of a znode below one of the two parents."""
+    pattern_type = PatternType.LITERAL if parent == LITERAL_ACLS else PatternType.PREFIXED
+    return ResourcePattern(_ACL_NAMES[ResourceType][kind], unquote(name), pattern_type.value)
+
+
+# Producer ids and features
 
 
 def producer_ids(next_producer_id: int) -> bytes:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from refimpl.edge.server.faults import Rule
     from refimpl.edge.testing.blocking import BlockingCluster
     from refimpl.edge.testing.cluster import Cluster
+    from refimpl.edge.testing.security import Security
 
 __all__ = [
     "BlockingCluster",
@@ -22,6 +23,7 @@ __all__ = [
     "NoEffectWarning",
     "NotRunning",
     "Rule",
+    "Security",
     "UnknownBroker",
     "UnknownPartition",
 ]
@@ -33,6 +35,7 @@ _MODULES = {
     "NoEffectWarning": "refimpl.edge.server.arguments",
     "NotRunning": "refimpl.edge.server.errors",
     "Rule": "refimpl.edge.server.faults",
+    "Security": "refimpl.edge.testing.security",
     "UnknownBroker": "refimpl.edge.server.errors",
     "UnknownPartition": "refimpl.edge.server.errors",
 }

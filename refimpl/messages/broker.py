@@ -135,7 +135,7 @@ class FetchRequest(NamedTuple):
     Limits are in bytes, or in the unit of a log in memory; the first batch of an answer may be
     above them (KIP-74). In a session a request names only the partitions that changed (KIP-227). A
     replica names its broker epoch (KIP-903). A consumer with a `rack_id`, which may be empty, may
-    read at followers (KIP-392).
+    read at followers (KIP-392). Whoever asks may not read the topics that are `denied`.
     """
 
     partitions: Sequence[FetchPartition]
@@ -149,6 +149,7 @@ class FetchRequest(NamedTuple):
     session_epoch: int = SESSIONLESS
     forgotten: Sequence[TopicPartition] = ()
     rack_id: str | None = None
+    denied: frozenset[str] = frozenset()
 
 
 class FetchedPartition(NamedTuple):

@@ -1,4 +1,4 @@
-"""The metadata of a cluster: topics, partitions, brokers, configurations, quotas and features.
+"""The metadata of a cluster: topics, partitions, brokers, configurations, quotas, ACLs, features.
 
 The controller keeps it and sends changes to brokers; every broker keeps its copy. An update is a
 sequence of the named tuples below, each of which replaces the earlier state of its subject. Kafka
@@ -13,6 +13,8 @@ from attrs import define, field
 from refimpl.configs import Configs
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.messages.broker import TopicPartition
+from refimpl.security.acls import Acls, Entries, ResourcePattern
+from refimpl.security.scram import ScramCredential
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -121,6 +123,24 @@ class QuotasAltered(NamedTuple):
         return f"QuotasAltered(entity={sorted(self.entity)}, values={self.values})"
 
 
+class AclsAltered(NamedTuple):
+    """All entries of the ACLs of a pattern."""
+
+    pattern: ResourcePattern
+    entries: Entries
+
+    def __repr__(self) -> str:
+        """The text with the entries sorted, so that it is the same in every process."""
+        return f"AclsAltered(pattern={self.pattern}, entries={sorted(self.entries)})"
+
+
+class ScramCredentialsAltered(NamedTuple):
+    """All SCRAM credentials of a user, by the names of their mechanisms (KIP-554)."""
+
+    user: str
+    credentials: Mapping[str, ScramCredential]
+
+
 class ProducerIdsAllocated(NamedTuple):
     """Producer ids below this one may be in use (KIP-730)."""
 
@@ -147,6 +167,8 @@ Change: TypeAlias = (
     | PartitionRegistration
     | ConfigsAltered
     | QuotasAltered
+    | AclsAltered
+    | ScramCredentialsAltered
     | ProducerIdsAllocated
     | FeaturesUpdated
 )
@@ -206,6 +228,10 @@ class ClusterMetadata:
     quotas: dict[QuotaEntity, Mapping[str, float]] = field(
         factory=dict[QuotaEntity, Mapping[str, float]]
     )
+    acls: Acls = field(factory=Acls)
+    scram: dict[str, Mapping[str, ScramCredential]] = field(
+        factory=dict[str, Mapping[str, ScramCredential]]
+    )
     next_producer_id: int = 0
     features: FeaturesUpdated = NO_FEATURES
 
@@ -234,6 +260,10 @@ class ClusterMetadata:
                 _put(self.configs, resource, values)
             case QuotasAltered(entity, values):
                 _put(self.quotas, entity, values)
+            case AclsAltered(pattern, entries):
+                self.acls.put(pattern, entries)
+            case ScramCredentialsAltered(user, credentials):
+                _put(self.scram, user, credentials)
             case ProducerIdsAllocated(next_producer_id):
                 self.next_producer_id = next_producer_id
             case FeaturesUpdated():
@@ -271,6 +301,10 @@ class ClusterMetadata:
             yield ConfigsAltered(resource, values)
         for entity, quotas in self.quotas.items():
             yield QuotasAltered(entity, quotas)
+        for pattern, entries in self.acls.by_pattern.items():
+            yield AclsAltered(pattern, entries)
+        for user, credentials in self.scram.items():
+            yield ScramCredentialsAltered(user, credentials)
         for topic in self.topics.values():
             yield TopicCreated(topic.name, topic.topic_id)
             yield from topic.partitions.values()
@@ -281,11 +315,15 @@ class ClusterMetadata:
         brokers = {one.broker_id for one in everything if isinstance(one, BrokerRegistration)}
         resources = {one.resource for one in everything if isinstance(one, ConfigsAltered)}
         entities = {one.entity for one in everything if isinstance(one, QuotasAltered)}
+        patterns = {one.pattern for one in everything if isinstance(one, AclsAltered)}
+        users = {one.user for one in everything if isinstance(one, ScramCredentialsAltered)}
         return [
             *(TopicDeleted(n, id) for id, n in self.topic_names.items() if id not in topics),
             *(BrokerUnregistered(one) for one in self.brokers if one not in brokers),
             *(ConfigsAltered(one, {}) for one in self.configs if one not in resources),
             *(QuotasAltered(one, {}) for one in self.quotas if one not in entities),
+            *(AclsAltered(one, frozenset()) for one in self.acls.by_pattern if one not in patterns),
+            *(ScramCredentialsAltered(one, {}) for one in self.scram if one not in users),
         ]
 
     def configs_of(self, broker: int, static: Configs) -> Configs:

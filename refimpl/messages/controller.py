@@ -13,6 +13,8 @@ from attrs import frozen
 from refimpl.machines import messages as machines
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import Change, ConfigResource, Endpoint
+from refimpl.security.acls import AclBinding, AclFilter
+from refimpl.security.principals import ANONYMOUS_USER
 
 CONTROLLER = 0
 """The node id under which the controller is reached."""
@@ -183,6 +185,7 @@ class Mutator(NamedTuple):
 
     client_id: str | None
     is_strict: bool = True
+    user: str = ANONYMOUS_USER
 
 
 class CreatableTopic(NamedTuple):
@@ -431,6 +434,90 @@ class AlterClientQuotasResponse(NamedTuple):
     entities: Sequence[QuotaResult]
 
 
+# Security
+
+
+class CreateAclsRequest(NamedTuple):
+    """Create ACLs (KIP-140). One that is there already is no error."""
+
+    bindings: Sequence[AclBinding]
+
+
+class AclResult(NamedTuple):
+    """The result for one ACL."""
+
+    error: str | None
+    message: str | None = None
+
+
+class CreateAclsResponse(NamedTuple):
+    """The result for each ACL."""
+
+    results: Sequence[AclResult]
+
+
+class DeleteAclsRequest(NamedTuple):
+    """Delete the ACLs that filters select (KIP-140)."""
+
+    filters: Sequence[AclFilter]
+
+
+class DeletedAcls(NamedTuple):
+    """The ACLs that one filter selected."""
+
+    error: str | None
+    message: str | None = None
+    bindings: Sequence[AclBinding] = ()
+
+
+class DeleteAclsResponse(NamedTuple):
+    """The result for each filter."""
+
+    filters: Sequence[DeletedAcls]
+
+
+class ScramUpsertion(NamedTuple):
+    """A credential to keep: its mechanism by number, and the password, salted."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        """Everything but the secrets."""
+        return f"ScramUpsertion(user={self.user!r}, mechanism={self.mechanism}, [hidden])"
+
+
+class ScramDeletion(NamedTuple):
+    """A credential to forget."""
+
+    user: str
+    mechanism: int
+
+
+class AlterUserScramCredentialsRequest(NamedTuple):
+    """Keep and forget SCRAM credentials (KIP-554)."""
+
+    deletions: Sequence[ScramDeletion]
+    upsertions: Sequence[ScramUpsertion]
+
+
+class ScramResult(NamedTuple):
+    """The result for one user."""
+
+    user: str
+    error: str | None
+    message: str | None = None
+
+
+class AlterUserScramCredentialsResponse(NamedTuple):
+    """The result for each user."""
+
+    users: Sequence[ScramResult]
+
+
 class FeatureUpdate(NamedTuple):
     """The level that a feature shall have; `upgrade_type` says which way it may go."""
 
@@ -466,6 +553,9 @@ AdminRequest: TypeAlias = (
     | IncrementalAlterConfigsRequest
     | AlterConfigsRequest
     | AlterClientQuotasRequest
+    | CreateAclsRequest
+    | DeleteAclsRequest
+    | AlterUserScramCredentialsRequest
     | UnregisterBrokerRequest
     | UpdateFeaturesRequest
 )

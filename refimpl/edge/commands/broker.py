@@ -165,11 +165,13 @@ def _served_at(
     from refimpl.configs import ConfigError
     from refimpl.edge.server.addresses import advertised_listeners_of, listeners_of
     from refimpl.edge.server.properties import directories_of
+    from refimpl.edge.server.security import check_security
 
     given = click.get_current_context().get_parameter_source
     try:
         listeners, directories = listeners_of(values), directories_of(values)
         advertised_listeners_of(values)
+        check_security(values)
     except ConfigError as mistake:
         raise click.UsageError(file.placed(str(mistake))) from None
     if listeners:

@@ -17,6 +17,7 @@ _LISTENER = re.compile(r"([A-Za-z0-9_.-]+)://(.*):([0-9]{1,5})")
 _MOST_PORT = (1 << 16) - 1
 _ANYWHERE = ("", "0.0.0.0", "::")
 PLAINTEXT = "PLAINTEXT"
+PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @frozen
@@ -45,8 +46,8 @@ def listeners_of(values: Mapping[str, str]) -> Sequence[Address]:
         reason = "There is no listener for clients: all of them are controller.listener.names"
         raise ConfigError.of("listeners", values["listeners"], reason)
     for one in clients:
-        if (protocol := protocol_of(values, one.name)) != PLAINTEXT:
-            reason = f"{one.name} is {protocol}, and {PLAINTEXT} is served"
+        if (protocol := protocol_of(values, one.name)) not in PROTOCOLS:
+            reason = f"{one.name} is {protocol}, and {', '.join(PROTOCOLS)} are served"
             raise ConfigError.of("listeners", values["listeners"], reason)
     return clients
 
@@ -91,7 +92,7 @@ def protocol_of(values: Mapping[str, str], listener: str) -> str:
         protocols[key.upper()] = protocol.upper()
     if listener in protocols:
         return protocols[listener]
-    if listener in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+    if listener in PROTOCOLS:
         return listener
     asked = values.get("listeners", listener)
     raise ConfigError.of("listeners", asked, f"{name} has no protocol for {listener}")

@@ -9,9 +9,18 @@ from numbers import Real
 from typing import Any
 
 from refimpl.api.table import APIS
-from refimpl.configs import BROKER, TOPIC, ConfigError, Definition, show
+from refimpl.configs import (
+    AUTHORIZER,
+    BROKER,
+    TOPIC,
+    ConfigError,
+    Definition,
+    has_effect,
+    show,
+)
 from refimpl.edge.server.addresses import advertised_of, listener_of
 from refimpl.edge.server.properties import PREFIXES
+from refimpl.edge.server.security import check_security
 from refimpl.wire.api_names import api_names
 from refimpl.wire.errors import error_names
 
@@ -139,9 +148,10 @@ def broker_settings(
 
     What Kafka knows and this broker does not do is warned of.
     """
-    found = _texts(given, BROKER, PREFIXES)
+    found = _texts(given, {**BROKER, **AUTHORIZER}, PREFIXES)
     _listens(found, host, port)
-    idle = [one for one in found if not (one in BROKER and BROKER[one].supported)]
+    check_security(found)
+    idle = [one for one in found if not has_effect(one)]
     elsewhere = [one for one in found if one in _ELSEWHERE and (in_memory or "log" not in one)]
     for name in sorted({*idle, *elsewhere}):
         why = _ELSEWHERE.get(name, "this broker does not support it")
@@ -157,7 +167,7 @@ def topic_settings(given: Mapping[str, Any]) -> dict[str, str]:
 def _texts(
     given: Mapping[str, Any], table: Mapping[str, Definition], others: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    kind = "setting" if table is BROKER else "setting of a topic"
+    kind = "setting of a topic" if table is TOPIC else "setting"
     found: dict[str, str] = {}
     for name, value in given.items():
         if name not in table and not (others and str(name).startswith(others)):

@@ -11,10 +11,13 @@ import socket
 from collections import deque
 from typing import Protocol, cast
 
+from refimpl.api.call import Session
 from refimpl.api.dispatch import served
+from refimpl.api.login import Login, LoginRefused, begins_login
 from refimpl.edge.server.limits import Limits, Share
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
+from refimpl.edge.server.security import ListenerSecurity
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import Buffer, FrameReader
 
@@ -35,6 +38,19 @@ class Acceptor(Protocol):
     budget: Budget
     in_flight: Budget
     paused: bool
+    #: None where anybody may come, and nothing is encrypted
+    security: ListenerSecurity | None
+
+    def now_ms(self) -> int:
+        """The time in ms since 1970."""
+        ...
+
+    def login(self, before: tuple[str, str] | None) -> Login:
+        """A login of a client, whose last one on this connection may have been another."""
+        ...
+
+    def login_refused(self, connection: "Connection", why: str) -> None:
+        """A login has failed."""
 
     def opened(self, connection: "Connection") -> None:
         """It has begun."""
@@ -71,6 +87,10 @@ class Connection(asyncio.BufferedProtocol):
         self.number = 0
         #: True once a share session may be bound to it
         self.has_session = False
+        self.session = Session()
+        #: Under way; None once it is done, and where there is none
+        self._login: Login | None = None
+        self._logged_in: Login | None = None
         self.active_at = 0.0
         self._waiting = deque[tuple[Buffer, int]]()
         self._slots = deque[Received]()
@@ -90,11 +110,23 @@ class Connection(asyncio.BufferedProtocol):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=UNSENT)
         self.host = (transport.get_extra_info("peername") or ("",))[0]
+        self._secure()
         connected: socket.socket | None = transport.get_extra_info("socket")
         if connected is not None:  # whose host is gone, and waits for an answer, is found out
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.active_at = asyncio.get_running_loop().time()
         self.listener.opened(self)
+
+    def _secure(self) -> None:
+        """Who it is by its certificate, or a login to wait for."""
+        security = self.listener.security
+        if security is None:
+            self.session = Session(self.host)
+            return
+        self.session = Session(self.host, security.principal_of(self.transport), security.name)
+        if security.mechanisms is not None:
+            self._login = self.listener.login(None)
+            self.reader.limit = min(self.reader.limit, security.max_receive_bytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has gone: its answers go nowhere."""
@@ -144,6 +176,8 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_waiting(self) -> None:
         while self._waiting and self.transport is not None:
             frame, reserved = self._waiting[0]
+            if self.listener.security is not None and self._logs_in(frame):
+                continue
             try:
                 api = served(frame)
             except WireError as error:
@@ -159,6 +193,51 @@ class Connection(asyncio.BufferedProtocol):
             self._slots.append(received)
             self._share.in_flight += received.size
             self.listener.handle(received)
+
+    # Logins
+
+    def _logs_in(self, frame: Buffer) -> bool:
+        """True if this frame was part of a login, or ends the connection: it is dealt with.
+
+        One that waits for the answers before it is looked at again.
+        """
+        login, done, now = self._login, self._logged_in, self.listener.now_ms()
+        if login is None and done is not None:
+            if begins_login(frame) and done.may_repeat(now) and not self._slots:
+                assert done.principal is not None
+                login = self._login = self.listener.login((done.mechanism, done.principal))
+            elif done.expires_ms is not None and now >= done.expires_ms and not self._slots:
+                self.end()  # as Kafka does to who should have logged in again by now
+                self._waiting.clear()
+                return True
+        if login is None:
+            return False
+        _, reserved = self._waiting.popleft()
+        self._share.give_back(reserved)
+        try:
+            self._answers += login.take(frame, now)
+        except LoginRefused as refused:
+            self._answers += refused.answer or ()
+            self._end_login(str(refused))
+            return True
+        except WireError as error:
+            self.refuse(error)
+            return True
+        if login.principal is not None:
+            self.session = Session(self.host, login.principal, self.session.listener)
+            self._login, self._logged_in = None, login
+            self.reader.limit = self.listener.limits.request_max_bytes
+        return True
+
+    def _end_login(self, why: str) -> None:
+        """The answer goes out, and nothing more is read; the end comes a little later, so that who
+        guesses passwords has to wait."""
+        self.listener.login_refused(self, why)
+        self._send()
+        self._waiting.clear()
+        security = self.listener.security
+        assert security is not None
+        self.refuse_after(security.failed_delay_ms)
 
     def _may_begin(self, api_key: int) -> bool:
         slots = self._slots

@@ -20,6 +20,8 @@ from refimpl.machines.messages import LeaderAndIsr
 from refimpl.messages import cluster
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import Change, ClusterMetadata
+from refimpl.security.acls import AccessControlEntry, ResourcePattern
+from refimpl.security.scram import ScramCredential
 
 FILE = "controller.jsonl"
 KIND = "kind"
@@ -28,6 +30,7 @@ LEAST_BYTES = 1 << 20
 _KINDS: Mapping[str, Any] = {
     kind.__name__: kind
     for kind in (
+        cluster.AclsAltered,
         cluster.BrokerRegistration,
         cluster.BrokerUnregistered,
         cluster.ConfigResource,
@@ -37,9 +40,13 @@ _KINDS: Mapping[str, Any] = {
         cluster.PartitionRegistration,
         cluster.ProducerIdsAllocated,
         cluster.QuotasAltered,
+        cluster.ScramCredentialsAltered,
         cluster.TopicCreated,
         cluster.TopicDeleted,
+        AccessControlEntry,
         LeaderAndIsr,
+        ResourcePattern,
+        ScramCredential,
         TopicPartition,
     )
 }

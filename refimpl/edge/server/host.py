@@ -15,7 +15,7 @@ from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.forwarding import AutoTopicsConfig
 from refimpl.broker.node import Node
 from refimpl.configs import Configs
-from refimpl.edge.server.addresses import PLAINTEXT, Address
+from refimpl.edge.server.addresses import PLAINTEXT, Address, protocol_of
 from refimpl.edge.server.clock import Clock, Timers
 from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
@@ -23,6 +23,7 @@ from refimpl.edge.server.listener import Listener
 from refimpl.edge.server.log_directory import Directory, partitions_in
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.network import Network
+from refimpl.edge.server.security import security_of
 from refimpl.edge.server.watching import Watch
 from refimpl.groups.config import GroupConfig
 from refimpl.messages.broker import CONSUMER, Request, Response, Timer
@@ -107,8 +108,13 @@ class BrokerHost:
 
         Raises UnusableDirectory, or OSError for a port in use.
         """
+        security = security_of(self.configs, self.listener_name, lambda: self.node.metadata)
         disk = self.directory.open()
-        listener = Listener(self, self.limits, self.budget, self.faults, self.watch, self.id)
+        listener = Listener(
+            *(self, self.limits, self.budget, self.faults, self.watch),
+            security=security,
+            id=self.id,
+        )
         try:
             accepts = self.accepts_at_once
             self.port = listener.listen(self.host, self.port, accepts=accepts)
@@ -147,11 +153,16 @@ class BrokerHost:
         self._endpoints_also.clear()
         for name, host, port in ((one.name, one.host or self.host, one.port) for one in self.also):
             broker = cast("Served", _Through(self, name))
-            more = Listener(broker, self.limits, self.budget, self.faults, self.watch, self.id)
+            more = Listener(
+                *(broker, self.limits, self.budget, self.faults, self.watch),
+                security=security_of(self.configs, name, lambda: self.node.metadata),
+                id=self.id,
+            )
             self._others.append(more)
             taken = more.listen(host, port, accepts=accepts)
             told = self.advertised.get(name, (host, taken))
-            self._endpoints_also.append(Endpoint(name, *told))
+            protocol = protocol_of(self.configs.static, name)
+            self._endpoints_also.append(Endpoint(name, *told, protocol))
 
     def _new_node(self, logs: FileLogs, incarnation: int) -> Node:
         return Node(
@@ -172,7 +183,8 @@ class BrokerHost:
     def _endpoints(self) -> tuple[Endpoint, ...]:
         """The endpoints of this broker, that of its first listener first."""
         host, port = self.advertised.get(self.listener_name, (self.host, self.port))
-        return (Endpoint(self.listener_name, host, port), *self._endpoints_also)
+        protocol = protocol_of(self.configs.static, self.listener_name)
+        return (Endpoint(self.listener_name, host, port, protocol), *self._endpoints_also)
 
     def _log_config(self) -> LogConfig:
         expiration = self.configs["producer.id.expiration.ms"]

@@ -89,6 +89,10 @@ class Share:
         reserved, self.reserved = self.reserved, 0
         return reserved
 
+    def give_back(self, reserved: int) -> None:
+        """A large frame is gone that was no request."""
+        self.frames.give_back(reserved)
+
     def admits(self, size: int) -> bool:
         """Take room for a frame that came without asking; if there is none, it is taken later."""
         if self._granted == size:

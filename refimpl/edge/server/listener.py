@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from attrs import define, field
 
 from refimpl.api.call import Served
 from refimpl.api.dispatch import dispatch
+from refimpl.api.login import Login
 from refimpl.api.table import Api
 from refimpl.edge.server.connection import Connection
 from refimpl.edge.server.failing import failing, with_errors
@@ -19,6 +21,7 @@ from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
+from refimpl.edge.server.security import ListenerSecurity
 from refimpl.edge.server.unserved import HANDSHAKE_FAILURE, SASL, Unserved, is_tls
 from refimpl.edge.server.watching import Watch
 from refimpl.messages.share import ShareConnectionLost
@@ -27,6 +30,9 @@ from refimpl.wire.errors import WireError
 SHARE_FETCH = 78
 BACKLOG = 1024
 ACCEPT_AGAIN_S = 1.0
+HANDSHAKE_S = 10.0
+"""How long a handshake of TLS may take."""
+MOST_HANDSHAKES = 10_000
 #: What tests would otherwise wait for; anything that is set comes before it
 QUICK: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 
@@ -41,6 +47,7 @@ class Listener:
     faults: Faults
     #: What cues hear, where there are any
     watch: Watch | None = None
+    security: ListenerSecurity | None = None
     #: The broker's number, for what is said of clients
     id: int = 0
     #: Who asks for what is being begun; told only where there are cues
@@ -105,9 +112,11 @@ class Listener:
         try:
             for _ in range(BACKLOG):
                 client, _ = taken.accept()
+                if self._are_too_many():
+                    client.close()
+                    continue
                 client.setblocking(False)
-                made = loop.connect_accepted_socket(lambda: Connection(self), client)
-                task = loop.create_task(made)
+                task = loop.create_task(self._connect(client))
                 self._accepting.add(task)
                 task.add_done_callback(self._accepting.discard)
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -116,6 +125,27 @@ class Listener:
             print(f"highwater: no client can be accepted: {refused}", file=sys.stderr)
             loop.remove_reader(taken)
             loop.call_later(ACCEPT_AGAIN_S, self._watch, taken)
+
+    def _are_too_many(self) -> bool:
+        """True if more handshakes are under way than there may be connections."""
+        tls = self.security is not None and self.security.tls is not None
+        count = len(self.connections) + len(self._accepting)
+        return tls and count >= min(self.limits.max_connections, MOST_HANDSHAKES)
+
+    async def _connect(self, client: socket.socket) -> None:
+        """Let a client in, after the handshake where there is one. One that fails is told of."""
+        security = self.security
+        more: dict[str, Any] = {}
+        host = client.getpeername()[0] if security is not None else ""
+        if security is not None and security.tls is not None:
+            more = {"ssl": security.tls.context(), "ssl_handshake_timeout": HANDSHAKE_S}
+        try:
+            await self._loop.connect_accepted_socket(lambda: Connection(self), client, **more)
+        except ssl.SSLError as failed:
+            reason = failed.reason or "no handshake"
+            self.unserved.handshake(host, reason.replace("_", " ").lower())
+        except (OSError, TimeoutError):
+            client.close()
 
     def _close_sockets(self) -> None:
         for taken in self._sockets:
@@ -137,6 +167,21 @@ class Listener:
         self.paused = paused
         for connection in list(self.connections):
             connection.turn()
+
+    def now_ms(self) -> int:
+        """The time in ms since 1970."""
+        return self.broker.now()
+
+    def login(self, before: tuple[str, str] | None) -> Login:
+        """A login of a client, after another one or not."""
+        assert self.security is not None
+        assert self.security.mechanisms is not None
+        return Login(self.broker, self.security.mechanisms, before)
+
+    def login_refused(self, connection: Connection, why: str) -> None:
+        """A login has failed; what the client sent is not repeated."""
+        self.refusals += 1
+        self.unserved.login_refused(connection.host, why)
 
     def time(self) -> float:
         """The event loop's time in seconds."""
@@ -170,7 +215,7 @@ class Listener:
 
     def handle(self, received: Received) -> None:
         """A request: on to the broker, unless a fault is to happen to it."""
-        if received.api.key in SASL:
+        if received.api.key in SASL and self.security is None:
             self.unserved.login(received.connection.host, received.api.name)
         if self.watch is not None:
             self.watch.requested(received.api.name, received.client_id())
@@ -186,10 +231,10 @@ class Listener:
         if self.watch is not None:
             self.client_id = received.client_id()
         frame, received.frame = received.frame, b""  # the node keeps of it what it needs
-        host, respond, mute = connection.host, received.answer, connection.mute
+        session, respond, mute = connection.session, received.answer, connection.mute
         try:
             connection.has_session |= received.api.key == SHARE_FETCH
-            dispatch(broker, received.api, frame, host, respond, mute, change, connection.number)
+            dispatch(broker, received.api, frame, session, respond, mute, change, connection.number)
         except WireError as wrong:
             connection.refuse(wrong)
         except Exception as bug:

@@ -18,6 +18,8 @@ from refimpl.machines.replica_log import EpochEnd
 from refimpl.messages import broker as messages
 from refimpl.messages import cluster, share, transaction_coordination, transactions
 from refimpl.messages import controller as control_messages
+from refimpl.security.acls import AccessControlEntry, AclBinding, AclFilter, ResourcePattern
+from refimpl.security.scram import ScramCredential
 from refimpl.storage.disk.interface import Buffer
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.replica.memory_records import MemoryRecords
@@ -26,7 +28,10 @@ MODULES = (
     *(cluster, control_messages, messages, transactions, transaction_coordination, machines),
     share,
 )
-OTHERS: tuple[type[Any], ...] = (EpochEnd, AbortedTxn)
+OTHERS: tuple[type[Any], ...] = (
+    *(EpochEnd, AbortedTxn, AccessControlEntry, AclBinding, AclFilter, ResourcePattern),
+    ScramCredential,
+)
 U32, I64, F64 = struct.Struct(">I"), struct.Struct(">q"), struct.Struct(">d")
 NONE, TRUE, FALSE, INT, FLOAT, TEXT, BYTES, SEQUENCE, SET, MAP, RECORDS, MESSAGE = range(12)
 DEEPEST = 20

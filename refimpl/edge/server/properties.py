@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from attrs import frozen
 
-from refimpl.configs.definition import BROKER
+from refimpl.configs.definition import AUTHORIZER, BROKER, has_effect
 from refimpl.configs.values import ConfigError
 
 # What follows is for one listener, for a plug-in, or for a client inside Kafka's broker.
@@ -67,7 +67,7 @@ def read_properties(text: str, file: str) -> Properties:
             told = reason.replace("unknown setting", "unknown setting, which has no effect")
             warnings[name] = Problem(file, line, told)
             continue
-        elif not (name in BROKER and BROKER[name].supported):
+        elif not has_effect(name):
             warnings[name] = Problem(file, line, f"{name} is not supported and has no effect")
         values[name] = value
         lines[name] = line
@@ -133,9 +133,9 @@ def _lines(text: str, file: str) -> Iterator[tuple[int, str, str]]:
 
 def _mistake(name: str, value: str) -> str | None:
     """The reason for which this setting cannot be used; None if it can."""
-    if name in BROKER:
+    if definition := BROKER.get(name) or AUTHORIZER.get(name):
         try:
-            BROKER[name].value(value)
+            definition.value(value)
         except ConfigError as invalid:
             return str(invalid)
     return None
@@ -143,7 +143,7 @@ def _mistake(name: str, value: str) -> str | None:
 
 def unknown(name: str) -> str | None:
     """The sentence about a name that no setting has, with the nearest one; None for a setting."""
-    if name in BROKER or name.startswith(PREFIXES):
+    if name in BROKER or name in AUTHORIZER or name.startswith(PREFIXES):
         return None
-    near = get_close_matches(name, BROKER, n=1, cutoff=0.8)
+    near = get_close_matches(name, [*BROKER, *AUTHORIZER], n=1, cutoff=0.8)
     return f"{name}: unknown setting" + (f"; did you mean {near[0]}?" if near else "")

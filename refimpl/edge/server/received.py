@@ -4,6 +4,7 @@ from typing import Protocol
 
 from attrs import define
 
+from refimpl.api.call import Session
 from refimpl.api.table import Api
 from refimpl.edge.server.memory import Budget
 from refimpl.wire.errors import WireError
@@ -18,6 +19,7 @@ class Requester(Protocol):
     host: str
     number: int
     has_session: bool
+    session: Session
 
     def begin(self, received: "Received") -> None:
         """Hand it to the broker, unless the connection is gone."""

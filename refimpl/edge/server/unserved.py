@@ -47,6 +47,14 @@ class Unserved:
         """A client wants to log in."""
         self._say(host, f"{api}, where nobody logs in: set security.protocol=PLAINTEXT")
 
+    def login_refused(self, host: str, why: str) -> None:
+        """A login has failed."""
+        self._say(host, f"a login that failed: {why}")
+
+    def handshake(self, host: str, why: str) -> None:
+        """A handshake of TLS has failed."""
+        self._say(host, f"a TLS handshake that failed: {why}")
+
     def _say(self, host: str, what: str) -> None:
         if what in self.said or len(self.said) > _MOST:
             return

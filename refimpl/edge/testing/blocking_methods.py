@@ -12,6 +12,7 @@ from refimpl.edge.server.cues import Cue, Cues, Event
 from refimpl.edge.server.faults import Rule, Which
 from refimpl.edge.server.host import BrokerHost
 from refimpl.edge.server.network import Network
+from refimpl.edge.testing.security import Security
 from refimpl.messages.cluster import PartitionRegistration
 
 
@@ -27,6 +28,7 @@ class Settings(TypedDict, total=False):
     observe: Callable[[int, Any], None] | None
     racks: Mapping[int, str]
     offsets_topic: bool
+    security: Security | None
 
 
 class BlockingMethods(abc.ABC):
@@ -84,6 +86,11 @@ class BlockingMethods(abc.ABC):
     def offsets_topic(self) -> bool:
         """As `Cluster` has it."""
         return self._get("offsets_topic")
+
+    @property
+    def security(self) -> Security | None:
+        """As `Cluster` has it."""
+        return self._get("security")
 
     @property
     def hosts(self) -> dict[int, BrokerHost]:

@@ -45,6 +45,7 @@ from refimpl.edge.server.network import Network
 from refimpl.edge.server.watching import Furthest, Watch, is_assigned
 from refimpl.edge.testing import lookups
 from refimpl.edge.testing.rebalancing import Phantom, coordinator_of, group_of
+from refimpl.edge.testing.security import Security
 from refimpl.messages import controller as c
 from refimpl.messages import group as g
 from refimpl.messages.broker import TopicPartition
@@ -79,6 +80,8 @@ class Cluster:
     #: broker.rack of each broker that has one
     racks: Mapping[int, str] = field(factory=dict[int, str])
     offsets_topic: bool = False
+    #: What clients need to come in, and may do; without it anybody may do everything
+    security: Security | None = None
     hosts: dict[int, BrokerHost] = field(factory=dict[int, BrokerHost], init=False)
     network: Network = field(factory=Network, init=False)
     controller: ControllerHost = field(init=False)
@@ -96,8 +99,9 @@ class Cluster:
             arguments.whole("seed", self.seed)
         arguments.racks(self.racks, self.brokers)
         arguments.callable_or_none("observe", self.observe)
+        secured = {} if self.security is None else self.security.settings(self.port)
         self._settings = arguments.broker_settings(
-            self.configs, self.host, self.port, in_memory=self.data is None
+            {**secured, **self.configs}, self.host, self.port, in_memory=self.data is None
         )
 
     # From start to end
@@ -152,6 +156,9 @@ class Cluster:
                 )
                 await self._listen(self.hosts[number])
             await self.settled()
+            if self.security is not None:
+                await self.ask(self.security.credentials())
+                await self.settled()
             if self.offsets_topic:
                 self._make_offsets_topic()
                 await self.until(

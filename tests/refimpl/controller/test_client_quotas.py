@@ -3,15 +3,16 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from refimpl.controller.client_quotas import ANONYMOUS, PRODUCE, ClientQuotas, Rate, quota_of
+from refimpl.controller.client_quotas import PRODUCE, ClientQuotas, Rate, quota_of
 from refimpl.messages.cluster import ClusterMetadata, QuotasAltered
+from refimpl.security.principals import ANONYMOUS_USER
 
 NOW = 1_790_000_000_000
 #: From the most special to the most general: who it is for, and whether another client shares it
 ENTITIES: tuple[tuple[dict[str, str | None], bool], ...] = (
-    ({"user": ANONYMOUS, "client-id": "c"}, False),
-    ({"user": ANONYMOUS, "client-id": None}, False),
-    ({"user": ANONYMOUS}, True),
+    ({"user": ANONYMOUS_USER, "client-id": "c"}, False),
+    ({"user": ANONYMOUS_USER, "client-id": None}, False),
+    ({"user": ANONYMOUS_USER}, True),
     ({"user": None, "client-id": "c"}, False),
     ({"user": None, "client-id": None}, False),
     ({"user": None}, True),

@@ -48,6 +48,7 @@ class Silent:
             metadata=nothing,
             client_quotas=ClientQuotas(nothing, 11, 1000),
             transaction_config=TransactionConfig(),
+            authorizer=None,
         )
 
 

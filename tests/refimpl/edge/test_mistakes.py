@@ -172,6 +172,8 @@ def test_a_coroutine_is_no_condition(cluster: Any) -> None:
 
 # What brokers are made of
 
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 MADE: dict[str, tuple[dict[str, Any], str]] = {
     "a setting that there is not": (
         {"configs": {"no.such.setting": "1"}},
@@ -190,9 +192,48 @@ MADE: dict[str, tuple[dict[str, Any], str]] = {
         "min.insync.replicas: a text, a number or a bool is expected, found [2]",
     ),
     "a listener with a login": (
-        {"configs": {"listeners": "SASL_PLAINTEXT://localhost:9092"}},
-        "Invalid value SASL_PLAINTEXT://localhost:9092 for configuration listeners: "
-        "SASL_PLAINTEXT is SASL_PLAINTEXT, and PLAINTEXT is served",
+        {"configs": {"listeners": "SASL_PLAINTEXT://127.0.0.1:0"}},
+        "Invalid value GSSAPI for configuration sasl.enabled.mechanisms: Those that are here are "
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
+    ),
+    "a login without users": (
+        {
+            "configs": {
+                "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+                "sasl.enabled.mechanisms": "PLAIN",
+            }
+        },
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config is needed: it names the users of "
+        "PLAIN",
+    ),
+    "a login module that is none": (
+        {
+            "configs": {
+                "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.sasl_plaintext.plain.sasl.jaas.config": "user_alice=secret",
+            }
+        },
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config: a login module is expected, as in "
+        '`PlainLoginModule required key="value";`',
+    ),
+    "a listener with TLS and without a key": (
+        {"configs": {"listeners": "SSL://127.0.0.1:0"}},
+        "ssl.keystore.location is needed by a listener with TLS",
+    ),
+    "a key store that is not there": (
+        {"configs": {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.location": "/none.pem"}},
+        "Invalid value /none.pem for configuration ssl.keystore.location: The file cannot be "
+        "read: No such file or directory",
+    ),
+    "a listener of no protocol": (
+        {"configs": {"listeners": "CLIENTS://127.0.0.1:0"}},
+        "Invalid value CLIENTS://127.0.0.1:0 for configuration listeners: "
+        "listener.security.protocol.map has no protocol for CLIENTS",
+    ),
+    "a super user without a type": (
+        {"configs": {"authorizer.class.name": STANDARD, "super.users": "admin"}},
+        "super.users: 'admin' is no principal: User:NAME is expected",
     ),
     "a listener elsewhere": (
         {"configs": {"listeners": "PLAINTEXT://127.0.0.1:9092"}},
@@ -200,8 +241,13 @@ MADE: dict[str, tuple[dict[str, Any], str]] = {
         "listen",
     ),
     "a setting without effect": (
+        {"configs": {"create.topic.policy.class.name": "org.example.Mine"}},
+        "create.topic.policy.class.name has no effect: this broker does not support it",
+    ),
+    "an authorizer of somebody else": (
         {"configs": {"authorizer.class.name": "org.example.Mine"}},
-        "authorizer.class.name has no effect: this broker does not support it",
+        "Invalid value org.example.Mine for configuration authorizer.class.name: The authorizer "
+        "that is here is org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     ),
     "a directory among the settings": (
         {"configs": {"log.dirs": "logs"}},

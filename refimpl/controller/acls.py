@@ -1,0 +1,84 @@
+"""The plans for requests to create and delete ACLs (KIP-140): pure.
+
+Messages are those of Kafka 4.3's AclControlManager and AclApis.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from refimpl.controller.errors import ApiError
+from refimpl.messages.controller import AclResult, DeletedAcls
+from refimpl.security.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    AclFilter,
+    Acls,
+    Entries,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+    with_acls,
+    without_acls,
+)
+
+Changed = Mapping[ResourcePattern, Entries]
+"""The entries of the patterns that change."""
+
+
+def plan_creation(
+    bindings: Sequence[AclBinding], acls: Acls
+) -> tuple[Changed, Sequence[AclResult]]:
+    """The ACLs of a request that may be, and the result for each of its ACLs."""
+    valid: list[AclBinding] = []
+    results: list[AclResult] = []
+    for binding in bindings:
+        try:
+            check_new(binding)
+            valid.append(binding)
+            results.append(AclResult(None))
+        except ApiError as error:
+            results.append(AclResult(error.error, error.message))
+    return with_acls(acls.by_pattern, valid), results
+
+
+def plan_deletion(
+    filters: Sequence[AclFilter], acls: Acls
+) -> tuple[Changed, Sequence[DeletedAcls]]:
+    """What is left of the patterns from which filters select ACLs, and what each selects."""
+    everything = list(acls.bindings())
+    results: list[DeletedAcls] = []
+    gone: list[AclBinding] = []
+    for one in filters:
+        selected = [binding for binding in everything if one.matches(binding)]
+        gone += selected
+        results.append(DeletedAcls(None, None, selected))
+    return without_acls(acls.by_pattern, gone), results
+
+
+def check_new(binding: AclBinding) -> None:
+    """Raises ApiError for an ACL that cannot be."""
+    pattern, entry = binding
+    if pattern.type == ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
+        raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not pattern.name:
+        raise _invalid("Invalid empty resource name")
+    if pattern.type == ResourceType.ANY:
+        raise _invalid("Invalid resourceType ANY")
+    if pattern.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise _invalid(f"Invalid patternType {PatternType(pattern.pattern_type).name}")
+    if entry.operation == Operation.ANY:
+        raise _invalid("Invalid operation ANY")
+    if entry.permission == Permission.ANY:
+        raise _invalid("Invalid permissionType ANY")
+    kind, separator, name = entry.principal.partition(":")
+    if not kind or not separator or not name:
+        raise _invalid(
+            "Could not parse principal from "
+            f"`{entry.principal}` (no colon is present separating the principal type from the "
+            "principal name)"
+        )
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError("INVALID_REQUEST", message)

@@ -1,0 +1,18 @@
+"""What we allow to whom, entry by entry, beside Kafka's recorded outcomes."""
+
+from highwater import BlockingCluster, Security
+from refimpl.api.permissions import RULES
+from tests.wire.authorization import USERS, differences, kept, matrix, requests
+
+
+def test_every_api_of_the_table_is_asked() -> None:
+    unasked = RULES.keys() - requests(b"\1" * 16).keys()
+    others = {one for one in unasked if "Share" not in one}
+    assert others == {"GetTelemetrySubscriptions", "PushTelemetry"}
+
+
+def test_a_client_may_do_what_kafka_lets_it_do() -> None:
+    security = Security(users=USERS, protocol="SASL_PLAINTEXT", mechanism="PLAIN")
+    with BlockingCluster(brokers=1, security=security, offsets_topic=True) as cluster:
+        found = matrix(int(cluster.bootstrap.rpartition(":")[2]))
+    assert list(differences(kept(), found)) == []
