@@ -198,8 +198,8 @@ losses were seen in 12 rounds of 20, and *allowed*. TLC accepts all 25 rounds of
 steps, and 25 of the 26 of seed 3, 82,453; in the other a full disk had ended the file of steps as \
 well, which go by pipes now. With transactional clients, on 2026-11-29: three rounds of seeds 5 \
 and 6, 26 kills of brokers, 2,529 transactions committed and 490 aborted; 7,406 records were \
-processed, each once, and the verdict was *holds*. TLC accepts the round of seed 6, 141,625 steps, the log of \
-the transactions' coordinator included.
+processed, each once, and the verdict was *holds*. TLC accepts the round of seed 6, \
+141,625 steps, the log of the transactions' coordinator included.
 
 ## Other clients' own tests
 
