@@ -2,6 +2,7 @@
 
 from attrs import define, field
 
+from refimpl.api.call import Session
 from refimpl.api.table import APIS
 from refimpl.edge.server.limits import IN_FLIGHT, IN_FLIGHT_BYTES, Share
 from refimpl.edge.server.memory import Budget
@@ -17,6 +18,7 @@ class Nobody:
     host: str = ""
     number: int = 0
     has_session: bool = False
+    session: Session = field(factory=Session)
 
     def begin(self, received: Received) -> None:
         raise AssertionError
