@@ -6,6 +6,7 @@ from chaos.sim.settings import Settings
 from chaos.simulator import build
 
 SEEDS = range(30)
+PLAIN = {"store": True, "transactions": False, "reconfigures": False, "static_members": False}
 
 
 def test_every_promise_holds_while_controllers_come_and_go() -> None:
@@ -33,6 +34,6 @@ def test_every_promise_holds_while_controllers_come_and_go() -> None:
 def test_a_process_whose_first_registration_nobody_saw_has_not_crashed() -> None:
     """It named its own epoch of before, which no controller knew, as that of the process before
     it: it lost its place in the ELR, and nobody led."""
-    run = build(Settings.draw(74751, store=True, transactions=False)).go()
+    run = build(Settings.draw(74751, **PLAIN)).go()
     assert run.violation is None
     assert run.simulation.counts["elections from the ELR"] > 0

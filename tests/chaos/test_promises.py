@@ -112,7 +112,7 @@ def test_each_kind_of_fault_is_met() -> None:
         *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
         *("member_crash", "member_pause", "member_leave"),
         *("expire", "depose", "reassign", "store"),
-        *("client_crash", "client_pause", "client_takeover", "markers"),
+        *("client_crash", "client_pause", "client_takeover", "markers", "configure"),
     }
 
 

@@ -96,7 +96,7 @@ BUGS = (
         "name not in self.metadata.partitions and self.metadata.is_current",
         "self.metadata.partitions[name].decision.leader is None",
         "Atomic",
-        8,
+        36,
         {"lone": True, "elr": False},
     ),
     TransactionBug(
@@ -181,7 +181,7 @@ BUGS = (
         "self._check_commit(now, request, by)",
         "None",
         "ProcessedOnce",
-        6,
+        28,
         {"applications": 2},
     ),
     TransactionBug(
@@ -201,7 +201,7 @@ BUGS = (
         "not guards",
         "True",
         "AbortedIsNotRead",
-        4,
+        25,
         {**V1, **LATE},
         script=SLOW,
         more=JOINS,

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.real.fuzz.frames import mutated, seeds
 from chaos.real.fuzz.target import FrameDidHarm, FuzzedBroker
-from refimpl.broker.offsets import Offsets
+from refimpl.broker.producer_ids import ProducerIds
 from refimpl.edge.server.connection import Connection
 from refimpl.edge.server.peer_codec import encode
 from refimpl.wire import messages
@@ -32,12 +32,12 @@ def test_no_mutated_frame_does_harm() -> None:
 
 
 def test_a_bug_in_a_handler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Offsets, request: object) -> None:
+    def broken(self: ProducerIds, now: int, request: object) -> None:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(Offsets, "list_offsets", broken)
+    monkeypatch.setattr(ProducerIds, "init", broken)
     with pytest.raises(FrameDidHarm, match="a bug of ours"):
-        fuzz(500)
+        fuzz(1_000)
 
 
 def test_memory_that_is_not_given_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

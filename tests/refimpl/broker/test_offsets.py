@@ -36,7 +36,7 @@ def test_the_ends_are_told_with_their_leader_epoch_and_no_time() -> None:
     assert listed(cluster, m.EARLIEST) == listed(cluster, m.EARLIEST_LOCAL) == (None, 0, -1, 1)
     assert listed(cluster, m.LATEST) == (None, 2, -1, 1)
     assert listed(cluster, m.LATEST, replica_id=2) == (None, 3, -1, 1)
-    assert listed(leading(), m.EARLIEST) == (None, 0, -1, -1), "no record, no epoch"
+    assert listed(leading(), m.EARLIEST) == (None, 0, -1, 1), "that of the next record"
     for tiered in (m.LATEST_TIERED, m.EARLIEST_PENDING_UPLOAD):
         assert listed(cluster, tiered) == NOTHING
 

@@ -67,8 +67,13 @@ def registered(cluster: Cluster, *replicas: int) -> PartitionRegistration:
 # What goes
 
 
-@pytest.mark.parametrize("why", ["topic", "replicas"])
-def test_who_waits_for_a_partition_that_goes_is_told_and_its_log_is_gone(why: str) -> None:
+@pytest.mark.parametrize(
+    ("why", "fetched"),
+    [("topic", "UNKNOWN_TOPIC_OR_PARTITION"), ("replicas", "NOT_LEADER_OR_FOLLOWER")],
+)
+def test_who_waits_for_a_partition_that_goes_is_told_and_its_log_is_gone(
+    why: str, fetched: str
+) -> None:
     disk = MemoryDisk()
     cluster = leading(disk=disk)
     waited_for(cluster)
@@ -79,7 +84,7 @@ def test_who_waits_for_a_partition_that_goes_is_told_and_its_log_is_gone(why: st
         told = cluster.news(registered(cluster, 2, 3))
     assert sorted(errors(told), key=str) == [
         (m.DeleteRecordsResponse, "NOT_LEADER_OR_FOLLOWER"),
-        (m.FetchResponse, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (m.FetchResponse, fetched),
         (m.ProduceResponse, "NOT_LEADER_OR_FOLLOWER"),
     ]
     assert Deleted(ORDERS) in cluster.told
