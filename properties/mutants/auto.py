@@ -22,7 +22,7 @@ from properties.tla.specs import CHECKOUT
 
 MACHINES, COORDINATOR, GROUPS = "refimpl.machines", "refimpl.coordinator", "refimpl.groups"
 CONTROLLER, NODE = "refimpl.controller", "refimpl.broker"
-REPLICA = "refimpl.storage.replica"
+REPLICA, PRODUCER = "refimpl.storage.replica", "refimpl.clients.producer"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 #: The tests that look at a package directly: the machines' own, guard by guard, without spec and
 #: binding; the node's, one node or controller at a time, without the simulator.
@@ -30,6 +30,7 @@ TESTS = {
     MACHINES: ("tests/refimpl/machines",),
     COORDINATOR: ("tests/refimpl/coordinator", "tests/refimpl/groups"),
     GROUPS: ("tests/refimpl/groups",),
+    PRODUCER: ("tests/refimpl/clients/producer",),
     CONTROLLER: ("tests/refimpl/controller",),
     NODE: ("tests/refimpl/broker", "tests/refimpl/controller"),
     REPLICA: ("tests/refimpl/storage/replica", "tests/refimpl/broker"),
@@ -49,6 +50,7 @@ GATES: dict[str, Mapping[str, Gate]] = {
     MACHINES: _CONFORMS,
     COORDINATOR: _CONFORMS,
     GROUPS: _CONFORMS,
+    PRODUCER: _CONFORMS,
     CONTROLLER: _SIMULATES,
     NODE: _SIMULATES,
     REPLICA: _SIMULATES,
