@@ -173,12 +173,6 @@ class InvalidTimestamp(RefusedBatch):
     records: tuple[tuple[int, str], ...] = ()
 
 
-class UnsupportedCompressionType(RefusedBatch):
-    """A codec that this version of the request does not have (KIP-110)."""
-
-    kafka_error = "UNSUPPORTED_COMPRESSION_TYPE"
-
-
 class UnsupportedForMessageFormat(RefusedBatch):
     """A message format that is read but no longer written (KIP-724), or one of the future."""
 

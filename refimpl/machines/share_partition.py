@@ -146,7 +146,7 @@ class SharePartition:
 
     def _check_loaded(self) -> None:
         if not self.loaded:
-            raise SharePartitionNotLoaded
+            raise SharePartitionNotLoaded()
 
     # Fetching
 

@@ -62,7 +62,7 @@ def written(
 
 def _known(current: ShareState | None) -> ShareState:
     if current is None:
-        raise UnknownShareState
+        raise UnknownShareState()
     return current
 
 

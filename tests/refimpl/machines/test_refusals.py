@@ -29,7 +29,8 @@ CLASSES = [
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, errors.Refusal) and has(kind)
-    if kind is not errors.RefusedBatch and not issubclass(kind, errors.InvalidRecords)
+    if kind is not errors.RefusedBatch
+    and not issubclass(kind, errors.InvalidRecords | errors.InvalidTimestamp)
 ]
 #: Names that several guards share
 PLAIN = [
