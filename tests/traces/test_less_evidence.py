@@ -535,6 +535,17 @@ CASES: dict[str, tuple[str, list[Call], str]] = {
         ],
         "invoked_ns of seek",
     ),
+    "a seek at a time that is not told may have come before the group's first commit": (
+        "G8",
+        [
+            sent("p0#0", 1, 0),
+            committed("c0#0", 1),
+            ("c0#0", "seek", {"offsets": {PARTITION: 1}}),
+            asked("c0#0", 0),
+            scan(record(1, 0), end=1),
+        ],
+        "invoked_ns of seek",
+    ),
     "who asked where its group is may be of the group that it does not name": (
         "G6",
         [

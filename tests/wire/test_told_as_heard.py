@@ -31,6 +31,7 @@ class FakeBroker:
 
     node: Any
     cluster_id: str = "cluster"
+    listener_name: str = "PLAINTEXT"
     configs: Configs = field(factory=Configs)
 
 

@@ -32,7 +32,7 @@ UNKNOWN_START = int(np.iinfo(np.int64).max)
     formula="o below a committed offset, visible, not passed by a seek of the application ⇒ "
     "processed by a member of the group",
     needs="complete COMMITS fetched.partitions proof COPIES",
-    closed="VISIBLE MEMBERS ANSWERS fetched.group PROCESSED assign.topic assign.offset "
+    closed="VISIBLE MEMBERS ANSWERS fetched.group PROCESSED assign.topic assign.offset assign.inv "
     "consumers.whole",
     spec="ConsumerCommit!AtLeastOnce",
     unless="consumers.commit_order is neither process_then_commit nor transaction; undecided where "
