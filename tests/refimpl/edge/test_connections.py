@@ -20,12 +20,16 @@ from refimpl.messages.broker import (
     ProduceResponse,
     TopicPartition,
 )
+from refimpl.messages.group import ListedGroup, ListGroupsResponse
 from refimpl.messages.share import ShareConnectionLost
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.sockets import listening, request, response, until
 
-API_VERSIONS, LIST_OFFSETS, PRODUCE, SHARE_FETCH = 18, 2, 0, 78
+API_VERSIONS, LIST_GROUPS, LIST_OFFSETS, PRODUCE, SHARE_FETCH = 18, 16, 2, 0, 78
 EMPTY_LIST_OFFSETS = pack(">ii", -1, 0)
+#: The end of partition 0 of topic t, and an answer
+LATEST = pack(">iihsiiq", -1, 1, 1, b"t", 1, 0, -1)
+LISTED = ListOffsetsResponse([ListedOffset(TopicPartition("t", 0), None)])
 
 
 def one_batch(records: bytes, acks: int = 1) -> bytes:
@@ -132,17 +136,17 @@ async def test_answers_come_in_the_order_of_the_requests() -> None:
     async with listening() as (_, broker, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for number in range(3):
-            writer.write(request(LIST_OFFSETS, 1, number, EMPTY_LIST_OFFSETS))
+            writer.write(request(LIST_OFFSETS, 1, number, LATEST))
         writer.write(request(API_VERSIONS, 0, 3))
         for number in range(3):
             await until(lambda number=number: len(broker.asked) == number + 1)
-            broker.asked[number][1](ListOffsetsResponse(()))
+            broker.asked[number][1](LISTED)
         assert [(await response(reader))[0] for _ in range(4)] == [0, 1, 2, 3]
         writer.close()
 
 
-#: 30 kB for each partition, by the name of its topic
-LARGE_ANSWER = ListOffsetsResponse([ListedOffset(TopicPartition("t" * 30_000, 0), None)])
+#: 30 kB, by the name of a group
+LARGE_ANSWER = ListGroupsResponse(None, [ListedGroup("g" * 30_000, "", "Empty", "classic")])
 
 
 async def deaf(port: int, requests: int) -> socket.socket:
@@ -152,7 +156,7 @@ async def deaf(port: int, requests: int) -> socket.socket:
     client.setblocking(False)
     loop = asyncio.get_running_loop()
     await loop.sock_connect(client, ("127.0.0.1", port))
-    await loop.sock_sendall(client, request(LIST_OFFSETS, 1, 1, EMPTY_LIST_OFFSETS) * requests)
+    await loop.sock_sendall(client, request(LIST_GROUPS, 0, 1) * requests)
     return client
 
 
@@ -238,13 +242,13 @@ async def test_idle_connections_are_ended_and_busy_ones_are_not() -> None:
         half, into_half = await asyncio.open_connection("127.0.0.1", port)
         into_half.write(pack(">i", 100) + b"half a request")
         busy, into_busy = await asyncio.open_connection("127.0.0.1", port)
-        into_busy.write(request(LIST_OFFSETS, 1, 4, EMPTY_LIST_OFFSETS))
+        into_busy.write(request(LIST_OFFSETS, 1, 4, LATEST))
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await response(idle)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await response(half)
         assert len(listener.connections) == 1
-        broker.asked[0][1](ListOffsetsResponse(()))
+        broker.asked[0][1](LISTED)
         assert (await response(busy))[0] == 4
         for writer in (into_idle, into_half, into_busy):
             writer.close()

@@ -5,10 +5,12 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from refimpl.api.table import APIS, Api
 from refimpl.edge import BlockingCluster
 from refimpl.wire.messages import load_response_schema, read_response, write_request
+from tests.refimpl.edge.requests import BATCH
 from tests.refimpl.edge.test_hostile import exchanged
 
 ERROR = "CLUSTER_AUTHORIZATION_FAILED"
@@ -18,6 +20,10 @@ ACL = {
     **{"operation": 2, "permission_type": 3},
 }
 FILTER = {"resource_type_filter": 2, "operation": 2, "permission_type": 3}
+SCRAM = {
+    **{"name": "u", "mechanism": 1, "iterations": 4096},
+    **{"salt": b"salt", "salted_password": b"hashed"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +41,18 @@ def codes(message: Any) -> list[str]:
     if is_dataclass(message):
         for one in fields(message):
             value = getattr(message, one.name)
-            found += [value.name.upper()] if one.name.endswith("error_code") else codes(value)
+            found += [value.name.upper()] if isinstance(value, ErrorCode) else codes(value)
     return found
 
 
 def minimal(api: Api) -> dict[str, Any]:
     """A request about topic t, or about group g."""
-    partition = {"partition_index": 0, "partition": 0, "index": 0, "partitions": [0]}
+    partition: dict[str, Any] = {"partition_index": 0, "partition": 0, "index": 0}
+    partition |= {"partitions": [0], "records": BATCH}
     topic = {**NAMES, **partition, "partitions": [partition], "partition_data": [partition]}
     values: dict[str, Any] = {
         **NAMES,
+        **FILTER,
         "acks": 1,
         "topics": [topic],
         "topic_data": [topic],
@@ -60,6 +68,7 @@ def minimal(api: Api) -> dict[str, Any]:
         "resources": [{"resource_type": 2, "resource_name": "t", "configs": []}],
         "creations": [ACL],
         "filters": [FILTER],
+        "upsertions": [SCRAM],
         "markers": [
             {
                 **{"producer_id": 1, "producer_epoch": 0, "transaction_result": True},
@@ -77,6 +86,9 @@ def minimal(api: Api) -> dict[str, Any]:
             values["topics"] = [{"name": "t", "partition_indexes": [0]}]
         case "DeleteTopics":
             values["topics"] = []
+        case "DescribeShareGroupOffsets":
+            topics = [{"topic_name": "t", "partitions": [0]}]
+            values["groups"] = [{"group_id": "g", "topics": topics}]
         case "DescribeTopicPartitions":
             values["topics"] = [{"name": "t"}]
         case "CreatePartitions":
