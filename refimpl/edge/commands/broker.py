@@ -173,7 +173,7 @@ def _served_at(
         advertised_listeners_of(values)
         check_security(values)
     except ConfigError as mistake:
-        raise click.UsageError(file.placed(str(mistake))) from None
+        raise click.UsageError(file.placed(str(mistake), values)) from None
     if listeners:
         first, by_option = listeners[0], False
         if given("host") is ParameterSource.DEFAULT:

@@ -1,5 +1,6 @@
 """A broker's settings from a file in Java's `.properties` syntax; mistakes are named by line."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -13,6 +14,8 @@ PREFIXES = (
     *("listener.name.", "remote.log.", "rsm.config.", "rlmm.config.", "zookeeper."),
     "config.providers.",
 )
+_NAMED = re.compile(r"(?:\bfor configuration |^)([a-z0-9._-]+)(?:: | is needed)")
+"""The setting that a reason is about."""
 
 
 @frozen
@@ -44,10 +47,22 @@ class Properties:
     warnings: tuple[Problem, ...]
     lines: Mapping[str, int]
 
-    def placed(self, reason: str) -> str:
-        """A reason with the line of the setting that it names, if that is in this file."""
-        named = [one for one in self.lines if f"configuration {one}:" in reason]
-        return str(Problem(self.file, self.lines[named[0]], reason)) if named else reason
+    def placed(self, reason: str, values: Mapping[str, str]) -> str:
+        """A reason with the line of the setting that it names, if that is in this file.
+
+        A setting that is missing among all `values` is missed by a listener: its line is told.
+        """
+        named = _NAMED.search(reason)
+        name = named[1] if named is not None else ""
+        found = [one for one in values if one == name or _is_for_listener(one, name)]
+        exact = [one for one in found if f"Invalid value {values[one]} for" in reason]
+        line = self.lines.get((exact or found or ["listeners"])[0])
+        return reason if line is None else str(Problem(self.file, line, reason))
+
+
+def _is_for_listener(name: str, general: str) -> bool:
+    """True for a setting of one listener that comes before this general one."""
+    return name.startswith("listener.name.") and name.endswith(f".{general}")
 
 
 def read_properties(text: str, file: str) -> Properties:

@@ -13,6 +13,7 @@ from chaos.real.kafka.judge import free_port
 from refimpl.edge.commands import broker as command
 from refimpl.edge.server.addresses import advertised_listeners_of, listeners_of
 from refimpl.edge.server.properties import PropertiesError, read_properties
+from refimpl.edge.server.security import check_security
 from refimpl.edge.testing.blocking import BlockingCluster
 
 CORPUS = Path(__file__).parent / "corpus.txt"
@@ -30,6 +31,7 @@ def _placed(text: str, folder: Path) -> str:
 def _settings(text: str) -> Mapping[str, str]:
     values = read_properties(text, "server.properties").values
     advertised_listeners_of(values)
+    check_security(values)
     return values
 
 
@@ -58,8 +60,9 @@ def test_a_file_is_refused_with_its_line(name: str, tmp_path: Path) -> None:
     file.write_text(_placed(text, tmp_path))
     ran = CliRunner().invoke(command.broker, ["--config", str(file)])
     assert ran.exit_code == 2
-    assert why in ran.output
-    assert re.search(r"server\.properties:\d+: ", ran.output)
+    error = ran.output.partition("\nError: ")[2]
+    assert why in error
+    assert re.search(r"server\.properties:\d+: ", error)
 
 
 def test_each_listener_tells_its_own_addresses() -> None:
