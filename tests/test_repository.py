@@ -365,3 +365,19 @@ def test_what_needs_spark_runs_in_one_worker(request: pytest.FixtureRequest) -> 
         pytest.skip("there is one process: everything runs in it")
     item = cast(pytest.Item, request.node)  # pyright: ignore[reportUnknownMemberType]
     assert item.nodeid.endswith("@spark")
+
+
+FOLDERS = ("refimpl", "traces", "properties", "chaos", "highwater", "tests", "bench", "docs")
+INDIRECT = re.compile(r'"""(What|Who|Whoever|Whose|Where|Whether|How) ')
+
+
+def test_a_docstring_says_first_what_a_thing_is() -> None:
+    """Its subject is no clause that begins with what, who, where, whether or how."""
+    found = [
+        f"{file.relative_to(ROOT)}:{number}"
+        for room in FOLDERS
+        for file in (ROOT / room).rglob("*.py")
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
+        if INDIRECT.search(line)
+    ]
+    assert found == []

@@ -42,7 +42,7 @@ OWN = LOAD, APPEND
 """The timers of the runtime: what they are about is not in the log."""
 
 AT_ONCE = 1 << 20
-"""What one step of loading reads here."""
+"""The bytes that one step of loading reads here."""
 LONGEST = 3
 """A session may become so many times as short as it was."""
 

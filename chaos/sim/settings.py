@@ -279,7 +279,7 @@ LASTING_FAULTS = 3
 ADD_PARTITION = "add_partition"
 """The faults that `adds_partitions` puts into a script, beside those that the seed draws."""
 CONFIGURE = "configure"
-"""What the setting `reconfigures` puts into a script."""
+"""The fault that the setting `reconfigures` puts into a script."""
 
 
 SHARE = 0.2

@@ -40,7 +40,7 @@ class JudgedPartition:
 
     @property
     def rejections(self) -> list[TraceVerdict]:
-        """What TLC rejects, in order; the last one may be unexplained."""
+        """The steps that TLC rejects, in order; the last one may be unexplained."""
         last = [] if self.verdict.accepted else [self.verdict]
         return [*(one.verdict for one in self.explained), *last]
 

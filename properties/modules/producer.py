@@ -91,7 +91,7 @@ class Leader:
         return "none"
 
     def is_complete(self, batch: int) -> bool:
-        """Whether all before a batch is in the log."""
+        """True if all before a batch is in the log."""
         return {*range(1, batch)} <= {one for one, _, _ in self.log}
 
 
@@ -135,7 +135,7 @@ class Producer(Binding):
         self.batches: dict[tuple[int, int], ProducerBatch] = {}
 
     def _sequences(self) -> Iterator[Sequences]:
-        """What the client knows of each partition."""
+        """The client's knowledge of each partition."""
         return (self.delivery.of(partition(p)) for p in self.ids)
 
     # The client
@@ -242,7 +242,7 @@ class Producer(Binding):
         return self.batches[p, number].done
 
     def _outcome(self, p: int, number: int) -> str:
-        """What the application knows of a batch."""
+        """The application's knowledge of a batch."""
         if (p, number) not in self.batches:
             return "none"
         if (p, number) in self.failed:

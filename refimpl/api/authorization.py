@@ -1,4 +1,4 @@
-"""How a request is authorized: in one place, between its bytes and the handler of its API.
+"""The authorization of a request, in one place between its bytes and the handler of its API.
 
 `api.permissions` names for each API the rules below. A rule gets the call and what is to follow. It
 refuses the request as a whole, or takes out of it what the client may not touch and puts that into
@@ -169,7 +169,7 @@ class Each:
 
 @frozen
 class Seen:
-    """What the client may not see is left out of a field of the answer."""
+    """A rule that leaves elements out of the answer that the client may not see."""
 
     field: str
     operation: Operation

@@ -69,7 +69,7 @@ class Served(Protocol):
 
 @frozen
 class Session:
-    """Who a connection's requests are from, and the listener that it came by."""
+    """The principal and host of a connection's requests, and the listener that it came by."""
 
     host: str = ""
     principal: str = ANONYMOUS

@@ -1,4 +1,4 @@
-"""What each API asks of whom: operations on resources, and the answer to who may not (KIP-11).
+"""The permissions of each API: operations on resources, and the answers that refuse (KIP-11).
 
 The table at the end has a row for each API that is announced. Its rules are those of Kafka 4.3's
 KafkaApis and ControllerApis, in their order.
@@ -60,7 +60,7 @@ BY_CONFIG_TYPE: Mapping[int, ResourceType] = {
     **{2: TOPIC, 32: GROUP},
     **dict.fromkeys((4, 8, 16), CLUSTER),
 }
-"""What protects configurations: those of brokers, of loggers and of client metrics the cluster."""
+"""The resource that protects configurations; the cluster for brokers, loggers, client metrics."""
 
 
 # Resources
@@ -465,7 +465,7 @@ def _described_members(call: Call, answer: Values) -> Values:
 
 
 def _made_configs(call: Call, answer: Values) -> Values:
-    """What was made of the defaults is for who may describe configurations (KIP-525)."""
+    """Hide the resolved defaults from clients that may not describe configurations (KIP-525)."""
 
     def told(topic: Values) -> Values:
         if topic["error_code"] or may(call, DESCRIBE_CONFIGS, TOPIC, topic["name"]):
@@ -668,7 +668,7 @@ def _deleted_topic(call: Call, element: Any, error: str) -> Values:
 
 
 NOTHING: Sequence[Rule] = ()
-"""What anybody may ask."""
+"""The rules of an API that everybody may ask."""
 
 RULES: Mapping[str, Sequence[Rule]] = {
     "Produce": (_produce_transaction, Denied(_produced_topics, WRITE)),

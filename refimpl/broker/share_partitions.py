@@ -443,7 +443,7 @@ class SharePartitions:
         self.persister.send(now, body, answered)
 
     def _first_offset(self, now: int, shared: Shared) -> int:
-        """Where a group begins that has no state yet: `share.auto.offset.reset`."""
+        """The first offset of a group without state: `share.auto.offset.reset`."""
         reset = self.config.text(shared.key.group_id, "share.auto.offset.reset", "latest").lower()
         log, high_watermark = shared.partition.log, shared.partition.replica.high_watermark
         if reset == "earliest":

@@ -37,7 +37,7 @@ def read(partition: Partition, offset: int, limit: int, isolation_level: int) ->
 
 
 def reading(batches: Sequence[Batch], offset: int) -> Reading:
-    """What these batches say of the offsets from one on."""
+    """The states of the offsets from one on, by these batches."""
     if not batches:
         return Reading((), offset)
     return Reading([one for batch in batches for one in batch.offsets], batches[-1].last_offset + 1)

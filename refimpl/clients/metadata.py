@@ -34,7 +34,7 @@ class Topic:
 
 @define(eq=False)
 class ClientMetadata:
-    """What one client knows of topics and nodes."""
+    """One client's metadata of topics and nodes."""
 
     bootstrap: Sequence[int]
     max_age_ms: int = 300_000

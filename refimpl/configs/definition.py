@@ -123,7 +123,7 @@ def has_effect(name: str) -> bool:
 
 
 LISTENER = "listener.name."
-"""What settings of a listener begin with: its name follows, for some a mechanism, and a setting."""
+"""The prefix of a listener's settings: its name follows, for some a mechanism, and a setting."""
 
 OF_LISTENERS = ("ssl.", "sasl.", "connections.max.reauth.ms", "connection.failed.")
-"""What a listener may have settings of its own for."""
+"""The settings that a listener may have of its own."""

@@ -45,7 +45,7 @@ def plan_creation(
 def plan_deletion(
     filters: Sequence[AclFilter], acls: Acls
 ) -> tuple[Changed, Sequence[DeletedAcls]]:
-    """What is left of the patterns from which filters select ACLs, and what each selects."""
+    """The ACLs that are left after filters, and those that each filter selects."""
     everything = list(acls.bindings())
     results: list[DeletedAcls] = []
     gone: list[AclBinding] = []

@@ -198,7 +198,7 @@ def _by_topic(partitions: Iterable[Partition]) -> Mapping[Uuid, tuple[int, ...]]
 
 
 def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
-    """What a member says of itself."""
+    """A member's own metadata."""
     value = r.ShareGroupMemberMetadataValue(
         member.rack_id, member.client_id, member.client_host, tuple(sorted(member.topics))
     )

@@ -33,7 +33,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies."""
+    """The permission type of an ACL: it allows or denies."""
 
     UNKNOWN = 0
     ANY = 1
@@ -55,7 +55,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name of a pattern is meant; ANY and MATCH are for filters alone."""
+    """The type of a pattern's name; ANY and MATCH are for filters alone."""
 
     UNKNOWN = 0
     ANY = 1
@@ -80,7 +80,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """What a principal may do, or must not do, from a host."""
+    """An operation that a principal may do, or must not do, from a host."""
 
     principal: str
     host: str

@@ -32,7 +32,7 @@ _IMPLIED_BY: Mapping[int, frozenset[int]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset((Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)),
 }
-"""Whoever is allowed one of these may describe as well; to deny one does not deny describing."""
+"""Operations that imply DESCRIBE when allowed; to deny one does not deny describing."""
 
 SUPPORTED_OPERATIONS = {
     ResourceType.TOPIC: (
@@ -58,7 +58,7 @@ MOST_DECISIONS = 100_000
 
 
 class Asked(NamedTuple):
-    """What the authorizer is asked: may this principal do this from there?"""
+    """A question to the authorizer: may this principal do this from this host?"""
 
     principal: str
     host: str

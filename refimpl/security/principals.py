@@ -8,7 +8,7 @@ from attrs import frozen
 USER = "User:"
 ANONYMOUS_USER = "ANONYMOUS"
 ANONYMOUS = f"{USER}{ANONYMOUS_USER}"
-"""Whoever has not authenticated."""
+"""The principal of a client that has not authenticated."""
 
 
 def user_of(principal: str) -> str:

@@ -115,7 +115,7 @@ class ScramExchange:
 
 @frozen
 class TokenRules:
-    """What a token of OAUTHBEARER must be: Kafka's settings of its validators.
+    """The rules for a token of OAUTHBEARER: Kafka's settings of its validators.
 
     Without `keys` a token is unsecured, which is for tests alone: anybody can make one.
     """

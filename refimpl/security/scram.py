@@ -28,7 +28,7 @@ MAX_ITERATIONS = 16_384
 
 
 class ScramCredential(NamedTuple):
-    """What a broker needs to check a password, and to show that it knows it as well."""
+    """A stored credential: it checks a password, and proves that the broker knows it as well."""
 
     salt: bytes
     stored_key: bytes

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the agents of all brokers write that this test starts."""
+    """The folder in which the agents of all brokers of this test write."""
     folder = tmp_path / "steps"
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-javaagent:{agent_jar()}={folder}")
     return folder

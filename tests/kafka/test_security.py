@@ -1,4 +1,4 @@
-"""What real Kafka allows to whom, entry by entry, is what was recorded."""
+"""Real Kafka's permissions, entry by entry, are those that were recorded."""
 
 import os
 from pathlib import Path

@@ -24,7 +24,7 @@ DECODED = "--share-group-state-decoder"
 
 
 def played(bootstrap: str) -> list[str]:
-    """What the Java client tells of its share groups."""
+    """The Java client's report of its share groups."""
     command = java("Shares", bootstrap)
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -40,7 +40,7 @@ Acl = tuple[ResourceType, str, PatternType, Operation, Permission]
 
 
 def situations() -> Iterator[tuple[str, list[Acl]]]:
-    """What alice may do, by a name."""
+    """The permissions of alice, by a name."""
     allow, literal = Permission.ALLOW, PatternType.LITERAL
     yield "nothing", []
     for kind, name in RESOURCES.items():

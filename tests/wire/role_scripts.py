@@ -89,7 +89,7 @@ def _write(ask: Ask, at: int, topic_id: UUID) -> None:
 
 
 def _administer(ask: Ask, at: int) -> None:
-    """What any broker forwards to the controller, and what only one broker knows."""
+    """Requests that any broker forwards, and those that only one broker can answer."""
     more = {"timeout": TIMEOUT, "validate_only": True}
     create(ask, topic("r"), topic("s", 1, 4), topic("valid"), at=at, validate_only=True)
     parts = [{"name": "r", "count": 1, "assignments": None}]

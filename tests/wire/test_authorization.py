@@ -1,4 +1,4 @@
-"""What we allow to whom, entry by entry, beside Kafka's recorded outcomes."""
+"""Our permissions, entry by entry, beside Kafka's recorded outcomes."""
 
 from highwater import BlockingCluster, Security
 from refimpl.api.permissions import RULES

@@ -76,7 +76,7 @@ def _refused(ask: Ask) -> None:
 
 
 def transactions_of_brokers(ask: Ask) -> None:
-    """What brokers ask each other for: verification, markers; and what tools ask leaders for."""
+    """Requests between brokers (verification, markers) and those of tools to leaders."""
     create(ask, topic("t", 2))
     ask("FindCoordinator", 4, key_type=1, coordinator_keys=["b4"])
     for version in (4, 5):

@@ -82,7 +82,7 @@ def tell(what: str) -> None:
 
 
 class Ending(Enum):
-    """What became of a call of librdkafka."""
+    """The outcome of a call of librdkafka."""
 
     DONE = auto()
     MUST_ABORT = auto()

@@ -54,7 +54,7 @@ class ClientProcess:
     asleep: bool = False
 
     def ended(self) -> Counter[str]:
-        """How many transactions it has committed and aborted so far."""
+        """The numbers of transactions that it has committed and aborted so far."""
         return Counter(self.told.read_text().split())
 
     def wakes(self) -> None:
@@ -107,7 +107,7 @@ class Clients:
         self.current[place] = ClientProcess(name, process, told)
 
     def look(self) -> None:
-        """Whoever has ended is replaced. A fence is the end of a client, whoever fenced it."""
+        """Replace clients that have ended. A fence is the end of a client."""
         for place, one in [*self.current.items()]:
             code = one.process.poll()
             if code is None:
@@ -141,7 +141,7 @@ class Clients:
             one.wakes()
 
     def marks(self) -> Marks:
-        """How far each is."""
+        """The progress of each."""
         return {place: (one.name, one.ended()["commit"]) for place, one in self.current.items()}
 
     def have_moved(self, since: Marks) -> bool:

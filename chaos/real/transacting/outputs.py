@@ -1,4 +1,4 @@
-"""What applications have written, held against what their group has committed.
+"""The outputs of applications, compared with the offsets that their group has committed.
 
 Exactly once means here: each record of the input below the committed offset has one value among the
 committed records of the output, and each record at or above it has none.
@@ -18,7 +18,7 @@ VALUE = re.compile(rb"(\d+)-(\d+)")
 def of_applications(
     bootstrap: str, group: str, source: str, sink: str, partitions: int
 ) -> tuple[int, list[str]]:
-    """How many records the group has processed, and what is not exactly once."""
+    """The number of records that the group has processed, and those not exactly once."""
     library: Any = import_module("confluent_kafka")
     settings = {
         "bootstrap.servers": bootstrap,
@@ -47,7 +47,7 @@ def of_applications(
 
 
 def differences(ends: Mapping[int, int], made: Mapping[tuple[int, int], int]) -> list[str]:
-    """What is not exactly once: `ends` are the committed offsets, `made` counts the outputs."""
+    """The records not exactly once: `ends` are the committed offsets, `made` counts the outputs."""
     wrong = [
         f"record {offset} of partition {partition} has {many} committed outputs, and the group has "
         f"committed {end}"

@@ -205,7 +205,7 @@ class Accumulator:
             sticky.weigh(queues if counts else None, count)
 
     def _wait_ms(self, now: int, partition: TopicPartition, one: Sequences) -> int:
-        """How long the first batch still waits: for its backoff, or for more records."""
+        """The time that the first batch still waits: for its backoff, or for more records."""
         batch = one.queue[0]
         self._see_leader(batch, partition)
         waited = batch.waited_ms(now)

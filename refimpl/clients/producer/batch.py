@@ -49,7 +49,7 @@ class Builder(Protocol):
 
 
 class BuilderFactory(Protocol):
-    """What a host makes batches with."""
+    """A host's maker of batches."""
 
     def new(self, limit: int) -> Builder:
         """An empty batch."""
@@ -110,7 +110,7 @@ class ProducerBatch:
         return self.closed or self.builder.size >= self.limit
 
     def waited_ms(self, now: int) -> int:
-        """How long it has waited since the last attempt, or since it was begun."""
+        """The time since the last attempt, or since it was begun, in ms."""
         return max(0, now - self.attempt_ms)
 
     def has_expired(self, now: int, delivery_timeout_ms: int) -> bool:

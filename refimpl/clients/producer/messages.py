@@ -1,4 +1,4 @@
-"""What goes into a producer and comes out of it, beside requests and responses."""
+"""The inputs and outputs of a producer, beside requests and responses."""
 
 from typing import Any, NamedTuple, TypeAlias
 

@@ -70,7 +70,7 @@ class Chosen:
 
 @define(eq=False)
 class Sticky:
-    """Where the records of one topic go that have no partition of their own.
+    """The partition of a topic's records that have none of their own.
 
     A switch waits for the end of a batch, so that none is sent half full for it alone; but no
     longer than for twice the size of a batch.

@@ -32,7 +32,7 @@ _HEADER = 5
 
 
 class Broker(NamedTuple):
-    """Where a broker listens."""
+    """The address of a broker."""
 
     node: int
     host: str

@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever waits for an answer must know."""
+        """Tell those that wait for an answer."""
         self.owner.lost(self)
 
 

@@ -1,4 +1,4 @@
-"""What both producers share: settings, serializers and interceptors around the machine."""
+"""The common part of both producers: settings, serializers, interceptors around the machine."""
 
 import logging
 import time

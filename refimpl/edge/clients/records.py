@@ -1,4 +1,4 @@
-"""What an application gives to a producer, and gets back."""
+"""The records that an application gives to a producer, and the results that it gets back."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -21,7 +21,7 @@ class ProducerRecord:
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. The offset is -1 where no broker was asked (acks=0)."""
+    """The place where a record was written. The offset is -1 if no broker was asked (acks=0)."""
 
     topic: str
     partition: int

@@ -118,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         self.listener.opened(self)
 
     def _secure(self) -> None:
-        """Who it is by its certificate, or a login to wait for."""
+        """Take the principal of its certificate, or begin a login."""
         security = self.listener.security
         if security is None:
             self.session = Session(self.host)

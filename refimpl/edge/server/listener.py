@@ -31,7 +31,7 @@ SHARE_FETCH = 78
 BACKLOG = 1024
 ACCEPT_AGAIN_S = 1.0
 HANDSHAKE_S = 10.0
-"""How long a handshake of TLS may take."""
+"""The longest time of a TLS handshake, in seconds."""
 MOST_HANDSHAKES = 10_000
 #: What tests would otherwise wait for; anything that is set comes before it
 QUICK: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}

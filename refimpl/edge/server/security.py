@@ -37,7 +37,7 @@ JAAS = "sasl.jaas.config"
 
 @define(eq=False)
 class ListenerSecurity:
-    """What a listener asks of its clients."""
+    """The security of a listener: its protocol, certificates and mechanisms."""
 
     name: str
     protocol: str
@@ -53,7 +53,7 @@ class ListenerSecurity:
     mapper: SslPrincipalMapper = field(factory=lambda: SslPrincipalMapper.of("DEFAULT"))
 
     def principal_of(self, transport: asyncio.BaseTransport | None) -> str:
-        """Who a client is by its certificate alone. Raises NoMatchingRule."""
+        """The principal of a client by its certificate alone. Raises NoMatchingRule."""
         certified = None
         if transport is not None and self.tls is not None and self.mechanisms is None:
             connection = transport.get_extra_info("ssl_object")

@@ -47,7 +47,7 @@ class Store:
     certificates: str | None = field(default=None, repr=False)
 
     def read(self) -> "Entries":
-        """What is in it. Raises ConfigError, which names the setting or the file."""
+        """Its keys and certificates. Raises ConfigError, which names the setting or the file."""
         try:
             if self.location is None:
                 parts = "\n".join(_lines(one) for one in (self.key, self.certificates) if one)

@@ -1,8 +1,8 @@
 """Security for a test's cluster in one line: certificates, users, ACLs, and clients' settings.
 
-security = Security(users={"alice": "secret"})
+security = Security(users={"reader": "secret"})
 with Cluster(security=security) as cluster:
-    producer = Producer(security.confluent(cluster.bootstrap, "alice"))
+    producer = Producer(security.confluent(cluster.bootstrap, "reader"))
 """
 
 import os

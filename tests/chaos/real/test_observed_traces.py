@@ -1,4 +1,4 @@
-"""What is left out of the traces of broker processes."""
+"""The steps that are left out of the traces of broker processes."""
 
 from chaos.real.stored.observed_traces import without_repeated_fetches
 from chaos.recorders.protocol_events import SubjectTrace, TracePlace

@@ -28,7 +28,7 @@ from refimpl.security.acls import (
 from tests.wire.client import Client
 
 SECRET = "a b,c=d'x"
-USERS = {"admin": "admin-secret", "alice": SECRET}
+USERS = {"admin": "admin-secret", "reader": SECRET}
 
 
 def port_of(cluster: BlockingCluster) -> int:
@@ -80,7 +80,9 @@ def test_nothing_else_is_served_before_a_login(plain: BlockingCluster, handshake
             client.ask("Metadata", 9, {"topics": None})
 
 
-@pytest.mark.parametrize(("user", "word"), [("alice", "wrong"), ("nobody", SECRET), ("alice", "")])
+@pytest.mark.parametrize(
+    ("user", "word"), [("reader", "wrong"), ("nobody", SECRET), ("reader", "")]
+)
 def test_a_wrong_password_is_refused_and_repeated_nowhere(
     plain: BlockingCluster, user: str, word: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,7 +127,7 @@ def test_a_session_ends_unless_its_client_logs_in_again(plain: BlockingCluster) 
 @pytest.mark.parametrize(
     ("user", "mechanism", "why"),
     [
-        ("alice", "PLAIN", "Cannot change principals during re-authentication from User.admin"),
+        ("reader", "PLAIN", "Cannot change principals during re-authentication from User.admin"),
         ("admin", "SCRAM-SHA-256", "requested by client is not supported for re-authentication"),
     ],
 )
@@ -148,21 +150,21 @@ def test_scram_knows_the_password_and_an_acl_what_its_user_may(
     plain: BlockingCluster, logins: Security
 ) -> None:
     security = logins
-    entry = AccessControlEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
+    entry = AccessControlEntry("User:reader", "*", Operation.READ, Permission.ALLOW)
     reads = AclBinding(ResourcePattern(ResourceType.TOPIC.value, "t"), entry)
     plain.ask(c.CreateAclsRequest([reads]))
     plain.settled()
     producer = Producer(security.confluent(plain.bootstrap, "admin"))
     producer.produce("t", b"value")
     assert producer.flush(30) == 0
-    client: Any = AdminClient(security.confluent(plain.bootstrap, "alice"))
+    client: Any = AdminClient(security.confluent(plain.bootstrap, "reader"))
     assert list(client.list_topics(timeout=30).topics) == ["t"]
     refused: list[str] = []
-    other = Producer(security.confluent(plain.bootstrap, "alice"))
+    other = Producer(security.confluent(plain.bootstrap, "reader"))
     other.produce("t", b"value", on_delivery=lambda error, _: refused.append(_name(error)))
     other.flush(30)
     assert refused == ["TOPIC_AUTHORIZATION_FAILED"]
-    wrong = {**security.confluent(plain.bootstrap, "alice"), "sasl.password": "x", "log_level": 0}
+    wrong = {**security.confluent(plain.bootstrap, "reader"), "sasl.password": "x", "log_level": 0}
     with pytest.raises(KafkaException):
         AdminClient(wrong).list_topics(timeout=2)
 
@@ -178,7 +180,7 @@ def test_a_quota_counts_by_the_user_who_has_logged_in(plain: BlockingCluster) ->
             log_in(client, "admin", USERS["admin"])
             assert client.ask("Produce", 9, asked)["throttle_time"] > 0
         with Client.connect(port_of(plain)) as client:
-            log_in(client, "alice", USERS["alice"])
+            log_in(client, "reader", USERS["reader"])
             assert client.ask("Produce", 9, asked)["throttle_time"] == 0
     finally:
         none = c.QuotaAlteration(entity, (("producer_byte_rate", None),))
@@ -221,7 +223,7 @@ def test_a_certificate_says_who_a_client_is(mutual: Mutual) -> None:
     admin = Producer(security.confluent(cluster.bootstrap, "admin"))
     admin.produce("t", b"value")
     assert admin.flush(30) == 0
-    consumer = {"group.id": "g", **security.confluent(cluster.bootstrap, "alice")}
+    consumer = {"group.id": "g", **security.confluent(cluster.bootstrap, "reader")}
     metadata: Any = Consumer(consumer).list_topics(timeout=30)
     assert metadata.topics == {}
 
@@ -322,7 +324,7 @@ def test_a_key_store_may_have_other_forms(kind: str, tmp_path: Path) -> None:
 
 def test_credentials_and_acls_outlive_a_restart(tmp_path: Path) -> None:
     security = Security(users=USERS, protocol="SASL_PLAINTEXT")
-    entry = AccessControlEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
+    entry = AccessControlEntry("User:reader", "*", Operation.READ, Permission.ALLOW)
     reads = AclBinding(ResourcePattern(ResourceType.TOPIC.value, "t"), entry)
 
     async def live(ask: Any) -> Any:
@@ -339,4 +341,4 @@ def test_credentials_and_acls_outlive_a_restart(tmp_path: Path) -> None:
         return list(metadata.acls.bindings()), sorted(metadata.scram)
 
     asyncio.run(live(first))
-    assert asyncio.run(live(second)) == ([reads], ["admin", "alice"])
+    assert asyncio.run(live(second)) == ([reads], ["admin", "reader"])

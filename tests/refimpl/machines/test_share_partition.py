@@ -30,7 +30,7 @@ def loaded(start: int = 0, *batches: StateBatch, locks: int = 10, limit: int = 2
 
 
 def given(share: SharePartition, member: str, *records: int, most: int = 100) -> list[Acquired]:
-    """What a member gets of these records; the log ends behind the last one."""
+    """The records that a member gets of these; the log ends behind the last one."""
     return list(share.acquire(member, Reading(records, records[-1] + 1), most, 30))
 
 

@@ -21,7 +21,7 @@ LITERAL, PREFIXED, MATCH = (
     PatternType.MATCH.value,
 )
 READ, ALLOW = Operation.READ.value, Permission.ALLOW.value
-ENTRY = AccessControlEntry("User:alice", "*", READ, ALLOW)
+ENTRY = AccessControlEntry("User:reader", "*", READ, ALLOW)
 ON_T = AclBinding(ResourcePattern(TOPIC, "t", LITERAL), ENTRY)
 PREFIX = AclBinding(ResourcePattern(TOPIC, "t", PREFIXED), ENTRY)
 ALL = AclBinding(ResourcePattern(TOPIC, "*", LITERAL), ENTRY)
@@ -39,7 +39,7 @@ EVERY = (ON_T, PREFIX, ALL, OF_GROUP)
         (AclFilter(TOPIC, "t", MATCH), (ON_T, PREFIX, ALL)),
         (AclFilter(TOPIC, "two", MATCH), (PREFIX, ALL)),
         (AclFilter(TOPIC, "*", MATCH), (ALL,)),
-        (AclFilter(principal="User:bob"), ()),
+        (AclFilter(principal="User:writer"), ()),
         (AclFilter(host="*", operation=READ, permission=ALLOW), EVERY),
         (AclFilter(operation=Operation.WRITE.value), ()),
     ],
@@ -72,7 +72,7 @@ def test_an_acl_that_is_there_already_changes_nothing() -> None:
         AclBinding(ResourcePattern(TOPIC, "t", MATCH), ENTRY),
         AclBinding(ON_T.pattern, ENTRY._replace(operation=Operation.ANY.value)),
         AclBinding(ON_T.pattern, ENTRY._replace(permission=Permission.ANY.value)),
-        AclBinding(ON_T.pattern, ENTRY._replace(principal="alice")),
+        AclBinding(ON_T.pattern, ENTRY._replace(principal="reader")),
     ],
 )
 def test_an_acl_that_cannot_be_is_refused_beside_others(wrong: AclBinding) -> None:
@@ -82,9 +82,9 @@ def test_an_acl_that_cannot_be_is_refused_beside_others(wrong: AclBinding) -> No
 
 
 def test_a_filter_deletes_what_it_selects_and_says_so() -> None:
-    other = AclBinding(ON_T.pattern, ENTRY._replace(principal="User:bob"))
+    other = AclBinding(ON_T.pattern, ENTRY._replace(principal="User:writer"))
     known = acls(ON_T, other, OF_GROUP)
-    changed, results = plan_deletion([AclFilter(TOPIC, principal="User:alice")], known)
+    changed, results = plan_deletion([AclFilter(TOPIC, principal="User:reader")], known)
     assert results[0].bindings == [ON_T]
     assert dict(changed) == {ON_T.pattern: frozenset((other.entry,))}
     changed, _ = plan_deletion([AclFilter()], known)

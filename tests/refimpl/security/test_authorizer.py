@@ -14,7 +14,7 @@ from refimpl.security.acls import (
 )
 from refimpl.security.authorizer import Asked, Authorizer
 
-ALICE, BOB = "User:alice", "User:bob"
+READER, WRITER = "User:reader", "User:writer"
 HERE = "127.0.0.1"
 TOPIC = ResourceType.TOPIC
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
@@ -31,7 +31,7 @@ def acl(
     permission: Permission = ALLOW,
     *,
     of: PatternType = LITERAL,
-    principal: str = ALICE,
+    principal: str = READER,
     host: str = "*",
     type: ResourceType = TOPIC,
 ) -> tuple[ResourcePattern, AccessControlEntry]:
@@ -48,7 +48,7 @@ def authorizer(
     return Authorizer(found, frozenset(("User:admin",)), everyone)
 
 
-def asked(name: str, operation: Operation, principal: str = ALICE, host: str = HERE) -> Asked:
+def asked(name: str, operation: Operation, principal: str = READER, host: str = HERE) -> Asked:
     return Asked(principal, host, operation.value, TOPIC.value, name)
 
 
@@ -63,7 +63,7 @@ def test_a_super_user_may_do_everything_whatever_is_denied() -> None:
 
 
 def test_without_any_acl_of_a_resource_everyone_may_where_that_is_set() -> None:
-    open_ = authorizer(acl("other", READ, principal=BOB), everyone=True)
+    open_ = authorizer(acl("other", READ, principal=WRITER), everyone=True)
     assert open_.authorize(asked("t", READ))
     assert not open_.authorize(asked("other", READ)), "an ACL is about it, of somebody else"
 
@@ -124,7 +124,7 @@ def test_describing_configurations_is_implied_by_altering_them() -> None:
 def test_an_acl_of_another_host_or_principal_says_nothing() -> None:
     assert not authorizer(acl("t", READ, host="10.0.0.1")).authorize(asked("t", READ))
     assert authorizer(acl("t", READ, host=HERE)).authorize(asked("t", READ))
-    assert not authorizer(acl("t", READ, principal=BOB)).authorize(asked("t", READ))
+    assert not authorizer(acl("t", READ, principal=WRITER)).authorize(asked("t", READ))
     assert authorizer(acl("t", READ, principal="User:*")).authorize(asked("t", READ))
 
 
@@ -149,19 +149,19 @@ def test_a_decision_is_forgotten_when_an_acl_changes() -> None:
         ([acl("to", WRITE), acl("t", WRITE, DENY, of=PREFIXED)], False),
         ([acl("to", WRITE, of=PREFIXED), acl("top", WRITE, DENY, of=PREFIXED)], True),
         ([acl("*", WRITE), acl("t", WRITE, DENY)], True),
-        ([acl("t", WRITE, principal=BOB)], False),
+        ([acl("t", WRITE, principal=WRITER)], False),
     ],
 )
 def test_whether_there_may_be_a_topic_that_one_may_write_to(
     acls: list[tuple[ResourcePattern, AccessControlEntry]], allowed: bool
 ) -> None:
-    found = authorizer(*acls).authorize_by_resource_type(ALICE, HERE, WRITE.value, TOPIC.value)
+    found = authorizer(*acls).authorize_by_resource_type(READER, HERE, WRITE.value, TOPIC.value)
     assert found == allowed
 
 
 def test_operations_on_a_resource_are_bits_by_their_numbers() -> None:
     reader = authorizer(acl("t", READ))
-    bits = reader.operations(ALICE, HERE, TOPIC, "t")
+    bits = reader.operations(READER, HERE, TOPIC, "t")
     assert bits == 1 << READ | 1 << DESCRIBE
     everything = reader.operations("User:admin", HERE, ResourceType.CLUSTER, CLUSTER_NAME)
     assert everything == 0b1_1111_1010_0000

@@ -1,4 +1,4 @@
-"""What is written is read again, at the ends of every range: epochs, sequences, offsets, times."""
+"""Round trips at the ends of every range: epochs, sequences, offsets, times."""
 
 from hypothesis import given
 from hypothesis import strategies as st

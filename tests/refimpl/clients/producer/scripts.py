@@ -171,7 +171,7 @@ class Play:
         )
 
     def all(self) -> list[Any]:
-        """What happened in each step, up to where the two may differ."""
+        """The events of each step, up to where the two may differ."""
         answers: list[Any] = []
         self.give(Timer(0, ""))
         for step in self.script["steps"]:
@@ -245,7 +245,7 @@ def batch_told(partition: int, data: bytes) -> dict[str, Any]:
 
 
 def ordered(steps: list[Any]) -> list[Any]:
-    """What has no order between nodes and partitions, in one."""
+    """The events that have no order between nodes and partitions, in one order."""
     return [
         {
             "sent": {

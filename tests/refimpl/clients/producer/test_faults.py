@@ -46,7 +46,7 @@ def run(seed: int, settings: dict[str, object] | None = None, steps: int = 150) 
 
 
 def disorder(world: World) -> list[str]:
-    """What is wrong in the logs."""
+    """The errors in the logs."""
     wrong: list[str] = []
     for partition in range(3):
         log = world.logs.get(TopicPartition("t", partition), [])

@@ -1,4 +1,4 @@
-"""What Kafka's producer did in some scripts, kept: `test_java_producers.py` plays thousands."""
+"""Kafka's producer in some kept scripts; `test_java_producers.py` plays thousands."""
 
 import json
 from pathlib import Path

@@ -227,7 +227,7 @@ class World:
     def append(
         self, node: int, at: TopicPartition, batch: Any, error: str | None
     ) -> ProducedPartition:
-        """What a leader does with a batch."""
+        """A leader's answer to a batch."""
         values, producer_id, epoch, sequence = batch
         if error is None and self.leaders[at.partition] != node:
             error = "NOT_LEADER_OR_FOLLOWER"

@@ -24,7 +24,7 @@ from traces.model.partitioners import murmur2
 
 
 def values(cluster: Any, topic: str, partition: int) -> list[bytes]:
-    """What is in the leader's log."""
+    """The records in the leader's log."""
     return [one.value for one in cluster.log(topic, partition, cluster.leader(topic, partition))]
 
 
