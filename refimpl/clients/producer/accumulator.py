@@ -224,7 +224,10 @@ class Accumulator:
     def _backoff_ms(self, batch: ProducerBatch, waited: int) -> int:
         if batch.attempts == 0 or batch.is_for_a_new_leader:
             return 0
-        return max(0, self.backoff.wait_ms(batch.attempts - 1) - waited)
+        if batch.backoff_of != batch.attempts:  # drawn once, or a ready batch would not be sent
+            batch.backoff_of = batch.attempts
+            batch.backoff_ms = self.backoff.wait_ms(batch.attempts - 1)
+        return max(0, batch.backoff_ms - waited)
 
     # Requests
 

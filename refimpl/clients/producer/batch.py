@@ -75,6 +75,9 @@ class ProducerBatch:
     producer_id: int = NONE
     epoch: int = NONE
     sequence: int = NONE
+    #: The wait after its last failed attempt, and the number of that attempt
+    backoff_ms: int = 0
+    backoff_of: int = 0
     #: Its sequence was given anew, and it was not sent since
     renumbered: bool = False
     #: It may take no more records

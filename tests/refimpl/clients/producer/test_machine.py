@@ -1,7 +1,10 @@
 """The producer machine: batches, retries, sequences and time, on a clock that the test moves."""
 
+from itertools import chain, repeat
+
 import pytest
 
+from refimpl.clients.backoff import Backoff
 from refimpl.configs import ConfigError
 from refimpl.messages.broker import ProduceRequest, Request, TopicPartition
 from tests.refimpl.clients.producer.world import World
@@ -124,6 +127,17 @@ def test_a_retry_waits_twice_as_long_each_time() -> None:
         assert world.produced() == []
         world.advance(1)
         assert world.produced() == [(1, [(0, 0, 1)])]
+
+
+def test_the_wait_of_a_retry_is_drawn_once() -> None:
+    """Drawn again for each look, a batch was ready, was not sent, and had no timer left."""
+    world = begun({"retry.backoff.ms": 100})
+    draws = chain((0.0, 0.0), repeat(0.99))
+    world.machine.accumulator.backoff = Backoff(100, 1000, lambda: next(draws))
+    world.send(b"a")
+    world.answer(produces(world)[0], "NOT_ENOUGH_REPLICAS")
+    world.advance(120)
+    assert world.produced() == [(1, [(0, 0, 1)])]
 
 
 def test_what_expires_fails_and_the_rest_goes_on_in_a_new_epoch() -> None:
