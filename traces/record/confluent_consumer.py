@@ -26,6 +26,8 @@ class ConfluentConsumer(RecordedConsumer):
         self._user_on_commit: Any = conf.get("on_commit")
         self._commit_callbacks = False
         self._rebalancing = False
+        #: While it closes, the membership from before: librdkafka may never answer then
+        self._at_close: Fields | None = None
         self._asked: list[tuple[int, int, dict[str, int] | None]] = []
 
     def take(self, client: Any, commit_callbacks: bool) -> None:
@@ -63,6 +65,8 @@ class ConfluentConsumer(RecordedConsumer):
 
     def _membership(self) -> Fields:
         """Group, member and generation as the client holds them now."""
+        if self._at_close is not None:
+            return self._at_close
         try:
             held = member(self._client.consumer_group_metadata())
         except Exception:  # the client has left, or never had a group
@@ -98,6 +102,8 @@ class ConfluentConsumer(RecordedConsumer):
         self._process.note("subscribe", invoked, topics=[], **self._grouped())
 
     def _assigned(self, user: Any, _client: Any, partitions: list[Any]) -> None:
+        if self._at_close is not None:
+            self._at_close = dict(self._group)  # of a generation that nobody can ask for
         self._process.note("assigned", partitions=names(partitions), **self._membership())
         if user is not None:
             self._within_rebalance(user, partitions)
@@ -251,7 +257,11 @@ class ConfluentConsumer(RecordedConsumer):
     def close(self) -> None:
         """As the client's own, with the rebalance and the commit that it may bring."""
         with self._ending():
-            self._client.close()
+            self._at_close = self._membership()
+            try:
+                self._client.close()
+            finally:
+                self._at_close = None
         self._ids.leave()
 
     def __enter__(self) -> Self:

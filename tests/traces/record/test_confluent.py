@@ -182,6 +182,34 @@ def test_an_id_travels_in_a_header_from_the_producer_to_the_consumer(tmp_path: P
     assert len(set(ids)) == 3
 
 
+def test_a_consumer_that_closes_is_not_asked_for_its_membership(tmp_path: Path) -> None:
+    """librdkafka never answers once the group has ended, and `close` may rebalance after that."""
+
+    class Closing(Consumer):
+        closing = False
+
+        def consumer_group_metadata(self) -> bytes:
+            assert not self.closing
+            return super().consumer_group_metadata()
+
+        def close(self) -> None:
+            self.closing = True
+            self.rebalance("on_revoke", 0)
+            self.rebalance("on_assign", 1)
+            self.rebalance("on_revoke", 1)
+
+    client = Closing()
+    consumer = recorded(client, tmp_path, GROUP)
+    consumer.subscribe(["t"])
+    consumer.close()
+    about = [
+        (line["op"], line.get("member"), line.get("generation"))
+        for line in lines(tmp_path, "consumer#0")
+        if line["op"] in ("assigned", "revoked")
+    ]
+    assert about == [("revoked", "member-1", 3), ("assigned", None, None), ("revoked", None, None)]
+
+
 def test_the_applications_own_id_needs_no_header(tmp_path: Path) -> None:
     client = Producer()
 
