@@ -47,7 +47,7 @@ def check_lengths(schema: type[Any], data: Buffer, position: int) -> None:
 def shape_of(schema: type[Any]) -> Shape:
     """The step over a message of this class."""
     flexible: bool = schema.__flexible__
-    plain = [_of_field(one, flexible) for one in fields(schema) if "tag" not in one.metadata]
+    plain = _plain(schema)
     tagged = {
         one.metadata["tag"]: _of_field(one, flexible)
         for one in fields(schema)
@@ -62,6 +62,28 @@ def shape_of(schema: type[Any]) -> Shape:
             _skip_tags(reader, tagged)
 
     return Shape(least + flexible, not flexible and all(one.fixed for one in plain), skip)
+
+
+def tags_at(schema: type[Any], data: Buffer, position: int) -> int:
+    """The place of the tagged fields of a flexible message, behind all others.
+
+    Raises MalformedRequest.
+    """
+    reader = Reader(data, position)
+    for step in _steps(schema):
+        step(reader)
+    return reader.position
+
+
+@cache
+def _steps(schema: type[Any]) -> Sequence[Skip]:
+    return _merged(_plain(schema))
+
+
+def _plain(schema: type[Any]) -> list[Shape]:
+    """The steps over the fields that are not tagged."""
+    flexible: bool = schema.__flexible__
+    return [_of_field(one, flexible) for one in fields(schema) if "tag" not in one.metadata]
 
 
 def _merged(shapes: Sequence[Shape]) -> Sequence[Skip]:

@@ -64,6 +64,13 @@ def write_response(api_key: int, version: int, values: Values) -> bytes:
     return _write(load_response_schema(api_key, version), values)
 
 
+def encoded(message: Any) -> bytes:
+    """The body of a message of kio's."""
+    buffer = io.BytesIO()
+    entity_writer(message.__class__)(buffer, message)
+    return buffer.getvalue()
+
+
 def _read(schema: type[Any], data: Buffer, position: int) -> tuple[Any, int]:
     """A message, and where it ends."""
     check_lengths(schema, data, position)
@@ -75,9 +82,7 @@ def _read(schema: type[Any], data: Buffer, position: int) -> tuple[Any, int]:
 
 
 def _write(schema: type[Any], values: Values) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(schema)(buffer, _maker(schema)(values))
-    return buffer.getvalue()
+    return encoded(_maker(schema)(values))
 
 
 def milliseconds(value: timedelta) -> int:

@@ -6,16 +6,60 @@ many it is for.
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, TypedDict
+from typing import Literal, Protocol, TypedDict
 
 from attrs import define, field
 
 from refimpl.edge.server import arguments
-from refimpl.edge.server.received import Received
 
 What = Literal[
     "hold", "delay", "drop", "drop response", "fail", "disconnect", "disconnect unhandled"
 ]
+
+
+class Named(Protocol):
+    """An API."""
+
+    @property
+    def name(self) -> str:
+        """Its name, such as "Produce"."""
+        ...
+
+
+class Ended(Protocol):
+    """The connection by which a request came."""
+
+    def end(self) -> None:
+        """End the connection behind the responses that are ready."""
+
+    def abort(self) -> None:
+        """End the connection at once."""
+
+
+class Faulty(Protocol):
+    """A request to which a fault can happen."""
+
+    #: Refuse it with this error, keep its answer, or close the connection in the answer's place
+    error: str | None
+    is_answered: bool
+    disconnects: bool
+
+    @property
+    def api(self) -> Named:
+        """Its API."""
+        ...
+
+    @property
+    def connection(self) -> Ended:
+        """The connection by which it came."""
+        ...
+
+    def begin(self) -> None:
+        """Let it go on."""
+
+    def client_id(self) -> str | None:
+        """The client.id in its header, if that can be read at all."""
+        ...
 
 
 class Which(TypedDict, total=False):
@@ -50,9 +94,9 @@ class Rule:
     observe: Callable[[str, str | None], None] | None = None
     seen: int = field(default=0, init=False)
     met: int = field(default=0, init=False)
-    held: list[Received] = field(factory=list[Received], init=False)
+    held: list[Faulty] = field(factory=list[Faulty], init=False)
     #: Requests that nobody will answer; their clients wait for them
-    _unanswered: list[Received] = field(factory=list[Received], init=False)
+    _unanswered: list[Faulty] = field(factory=list[Faulty], init=False)
     _waiters: list[tuple[int, asyncio.Future[None]]] = field(
         factory=list[tuple[int, asyncio.Future[None]]], init=False
     )
@@ -120,7 +164,7 @@ class Rule:
         for received in unanswered:
             received.connection.abort()
 
-    def unanswered(self, received: Received) -> None:
+    def unanswered(self, received: Faulty) -> None:
         """Remember a request that gets no answer."""
         self._unanswered.append(received)
 
@@ -142,7 +186,7 @@ class Faults:
         for rule in rules:
             rule.release()
 
-    def meet(self, received: Received) -> bool:
+    def meet(self, received: Faulty) -> bool:
         """Let a fault happen to a request, if one is meant for it; answers whether one was."""
         api, client_id = received.api, received.client_id()
         # Each rule counts every request that it concerns, also those that another one meets.
@@ -152,7 +196,7 @@ class Faults:
             rule.meet(client_id)
         return bool(due)
 
-    def _happen(self, rule: Rule, received: Received) -> None:
+    def _happen(self, rule: Rule, received: Faulty) -> None:
         match rule.what:
             case "hold":
                 rule.held.append(received)

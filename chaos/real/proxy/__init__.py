@@ -1,0 +1,1 @@
+"""A proxy for any client and any broker: `highwater proxy`."""

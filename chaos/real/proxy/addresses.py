@@ -1,0 +1,119 @@
+"""Addresses of brokers in answers, each replaced by that of the proxy's listener for it.
+
+Which messages hold any is known by their fields: a node's id, host and port side by side, as
+Metadata, FindCoordinator and DescribeCluster have them, and answers of Produce and Fetch since
+KIP-951.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from types import NoneType
+from typing import Any, NamedTuple, cast, get_args
+
+from refimpl.wire.framing import Buffer
+from refimpl.wire.lengths import tags_at
+from refimpl.wire.messages import encoded, load_response_schema, read_response
+
+_IDS = frozenset(("node_id", "broker_id"))
+_PLACE = frozenset(("host", "port"))
+
+
+class Upstream(NamedTuple):
+    """The address of a broker behind the proxy."""
+
+    host: str
+    port: int
+
+
+class Place(NamedTuple):
+    """A broker that an answer names."""
+
+    node: int
+    address: Upstream
+
+
+@cache
+def holds_addresses(schema: type[Any]) -> bool:
+    """True if messages of this class name brokers."""
+    return _is_place(schema) or any(map(holds_addresses, _parts(schema).values()))
+
+
+def _is_place(schema: type[Any]) -> bool:
+    names = {one.name for one in fields(schema)}
+    return names >= _PLACE and not names.isdisjoint(_IDS)
+
+
+@cache
+def _parts(schema: type[Any]) -> Mapping[str, type[Any]]:
+    """The fields of a message that are messages themselves, or arrays of them."""
+    found: dict[str, type[Any]] = {}
+    for one in fields(schema):
+        kinds = [one.type]
+        while kinds:
+            kind = kinds.pop()
+            if isinstance(kind, type) and is_dataclass(kind):
+                found[one.name] = kind
+            kinds += [inner for inner in get_args(kind) if inner not in (NoneType, ...)]
+    return found
+
+
+def read_answer(api_key: int, version: int, frame: Buffer, position: int) -> Any:
+    """An answer that names brokers; None if it names none, so that it can go on as it is.
+
+    Raises MalformedRequest.
+    """
+    schema = load_response_schema(api_key, version)
+    if not holds_addresses(schema):
+        return None
+    if only_tagged(schema) and not frame[tags_at(schema, frame, position)]:
+        return None
+    return read_response(api_key, version, frame, position)
+
+
+@cache
+def only_tagged(schema: type[Any]) -> bool:
+    """True if all that names brokers is among the message's tagged fields."""
+    plain = {one.name for one in fields(schema) if "tag" not in one.metadata}
+    named = {name for name, part in _parts(schema).items() if holds_addresses(part)}
+    return not _is_place(schema) and plain.isdisjoint(named)
+
+
+def places(message: Any) -> Iterator[Place]:
+    """The brokers that a message names; a node that is not known has no address."""
+    kind: type[Any] = message.__class__
+    if _is_place(kind) and message.host:
+        yield Place(_node(message), Upstream(message.host, message.port))
+    for name, part in _parts(kind).items():
+        if holds_addresses(part):
+            for one in _listed(getattr(message, name)):
+                yield from places(one)
+
+
+def _node(message: Any) -> int:
+    return next(getattr(message, name) for name in sorted(_IDS) if hasattr(message, name))
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return cast("tuple[Any, ...]", value)
+    return () if value is None else (value,)
+
+
+def moved(message: Any, local: Mapping[Upstream, Upstream]) -> Any:
+    """The same message, with other addresses."""
+    kind: type[Any] = message.__class__
+    changes: dict[str, Any] = {}
+    if _is_place(kind) and message.host:
+        changes |= local[Upstream(message.host, message.port)]._asdict()
+    for name, part in _parts(kind).items():
+        value = getattr(message, name)
+        if holds_addresses(part) and value is not None:
+            many = tuple(moved(one, local) for one in _listed(value))
+            changes[name] = many if isinstance(value, tuple) else many[0]
+    return replace(message, **changes)
+
+
+def written(header: Buffer, message: Any) -> bytes:
+    """An answer behind its header."""
+    return bytes(header) + encoded(message)

@@ -1,0 +1,129 @@
+"""`highwater proxy`: requests of any client to any broker, held, delayed, dropped, cut off."""
+
+import asyncio
+import signal
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from chaos.real.proxy.addresses import Upstream
+from chaos.real.proxy.proxy import HOST, Proxy
+from chaos.real.proxy.words import rule_of, rules_in, words_of
+from refimpl.configs import ConfigError
+from refimpl.edge.clients.connections import addresses
+
+Some = TypeVar("Some")
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+class ProxyRefused(click.ClickException):
+    """A mistake of the user."""
+
+    exit_code = 2
+
+
+@click.command(short_help="Break what passes between any client and any broker.")
+@click.option(
+    "--target", required=True, metavar="HOST:PORT[,…]", help="Some brokers of the cluster."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the first listener.")
+@click.option("--fault", "faults", multiple=True, metavar="RULE", help="As often as you like.")
+@click.option("--faults-from", type=_FILE, help="A file of rules, one a line.")
+@click.option(
+    "--control", type=click.IntRange(0, 65535), help="Serve the rules by HTTP on this port."
+)
+@click.option("--target-ca", type=_FILE, help="TLS to the brokers: who may sign for them (PEM).")
+@click.option("--target-cert", type=_FILE, help="The proxy's certificate and key for them (PEM).")
+@click.option("--cert", type=_FILE, help="TLS to clients: certificate and key (PEM).")
+def proxy(
+    target: str,
+    port: int,
+    faults: Sequence[str],
+    faults_from: Path | None,
+    control: int | None,
+    target_ca: Path | None,
+    target_cert: Path | None,
+    cert: Path | None,
+) -> None:
+    """Stand between clients and brokers, and break what passes by rule.
+
+    Clients of any language connect to the address that is printed. Addresses of brokers in what
+    they are answered become the proxy's own, so that everything passes here. A rule names a fault,
+    an API, and which requests:
+
+    \b
+        hold Produce after=3 count=1      until the rule ends
+        delay Fetch by_ms=500             handled so much later
+        drop EndTxn client_id=billing     neither handled nor answered
+        drop-response Produce broker=2    handled and not answered
+        disconnect OffsetCommit           handled, and closed in place of an answer
+        disconnect-unhandled Heartbeat    closed in place of handling
+
+    With --control, `GET /rules` lists them, `POST /rules` adds one, `DELETE /rules/N` ends one.
+    """
+    try:
+        rules = [rule_of(one) for one in faults]
+        rules += [] if faults_from is None else rules_in(faults_from)
+        targets = [Upstream(*one) for one in addresses(target.split(","))]
+        to_brokers = _to_brokers(target_ca, target_cert)
+        to_clients = _to_clients(cert)
+    except (ValueError, ConfigError) as error:
+        raise ProxyRefused(str(error)) from None
+    made = Proxy(targets, port, to_clients, to_brokers)
+    told = [(words_of(*one), made.add(one[1], one[0])) for one in rules]
+    try:
+        asyncio.run(_serve(made, control))
+    except OSError as error:
+        raise ProxyRefused(f"cannot listen: {error}") from None
+    for words, rule in told:
+        click.echo(f"{words}: met {rule.met} of {rule.seen} requests")
+
+
+def _to_brokers(ca: Path | None, cert: Path | None) -> ssl.SSLContext | None:
+    if ca is None:
+        if cert is not None:
+            raise ValueError("--target-cert: expected --target-ca beside it")
+        return None
+    context = _loaded(ca, lambda: ssl.create_default_context(cafile=str(ca)))
+    if cert is not None:
+        _loaded(cert, lambda: context.load_cert_chain(cert))
+    return context
+
+
+def _to_clients(cert: Path | None) -> ssl.SSLContext | None:
+    if cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _loaded(cert, lambda: context.load_cert_chain(cert))
+    return context
+
+
+def _loaded(file: Path, load: Callable[[], Some]) -> Some:
+    try:
+        return load()
+    except ssl.SSLError as error:
+        raise ValueError(f"{file}: {error.reason or error}: expected PEM") from None
+
+
+async def _serve(made: Proxy, control: int | None) -> None:
+    """Until SIGTERM or Ctrl-C."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    async with made:
+        with ExitStack() as stack:
+            if control is not None:
+                from chaos.real.proxy.control import controlled
+
+                stack.enter_context(
+                    controlled(
+                        made, control, lambda port: click.echo(f"Rules: http://{HOST}:{port}/rules")
+                    )
+                )
+            click.echo(f"Clients connect to {made.bootstrap}")
+            await ended.wait()

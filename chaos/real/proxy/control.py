@@ -1,0 +1,113 @@
+"""Rules of a running proxy by HTTP, on a port of loopback.
+
+GET    /rules      the rules, and how many requests each saw and met
+POST   /rules      one more, in words: hold Produce count=1
+DELETE /rules/N    end a rule; what it holds goes on
+DELETE /rules      end all of them
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import orjson
+from attrs import define, field
+
+from chaos.real.proxy.proxy import HOST, Proxy
+from chaos.real.proxy.words import rule_of, words_of
+from refimpl.edge.server.faults import Rule
+
+_RULE = re.compile(r"/rules/(\d+)")
+LONGEST = 4096
+
+
+@define(eq=False)
+class Control:
+    """The rules of a proxy by number, all of them touched in its event loop alone."""
+
+    proxy: Proxy
+    loop: asyncio.AbstractEventLoop
+    numbers: list[tuple[int | None, Rule]] = field(factory=list[tuple[int | None, Rule]])
+
+    def answer(self, method: str, path: str, body: str) -> tuple[int, Any]:
+        """The status and the JSON of a request, from any thread."""
+
+        async def now() -> tuple[int, Any]:
+            return self._answer(method, path, body)
+
+        return asyncio.run_coroutine_threadsafe(now(), self.loop).result()
+
+    def _answer(self, method: str, path: str, body: str) -> tuple[int, Any]:
+        for one in self.proxy.rules:
+            if one not in self.numbers:
+                self.numbers.append(one)
+        match method, path:
+            case "GET", "/rules":
+                return 200, [self._told(n) for n, one in enumerate(self.numbers) if self._on(one)]
+            case "POST", "/rules":
+                try:
+                    broker, rule = rule_of(body.strip())
+                except ValueError as error:
+                    return 400, {"error": str(error)}
+                self.proxy.add(rule, broker)
+                self.numbers.append((broker, rule))
+                return 201, self._told(len(self.numbers) - 1)
+            case "DELETE", "/rules":
+                self.proxy.lift()
+                return 200, []
+            case "DELETE", _ if found := _RULE.fullmatch(path):
+                return self._ended(int(found[1]))
+            case _:
+                return 404, {"error": f"{method} {path}: expected /rules or /rules/NUMBER"}
+
+    def _ended(self, number: int) -> tuple[int, Any]:
+        if number >= len(self.numbers) or not self._on(self.numbers[number]):
+            return 404, {"error": f"there is no rule {number}"}
+        self.proxy.remove(self.numbers[number][1])
+        return 200, self._told(number)
+
+    def _on(self, one: tuple[int | None, Rule]) -> bool:
+        return one in self.proxy.rules
+
+    def _told(self, number: int) -> dict[str, Any]:
+        broker, rule = self.numbers[number]
+        counts = {"seen": rule.seen, "met": rule.met, "held": len(rule.held)}
+        return {"number": number, "rule": words_of(broker, rule), **counts}
+
+
+@contextmanager
+def controlled(proxy: Proxy, port: int, on_port: Callable[[int], None]) -> Generator[None]:
+    """Serve the rules of a proxy of this event loop. Raises OSError where the port is taken."""
+    control = Control(proxy, asyncio.get_running_loop())
+
+    class Handler(BaseHTTPRequestHandler):
+        def _handle(self) -> None:
+            size = min(int(self.headers.get("Content-Length") or 0), LONGEST)
+            body = self.rfile.read(size).decode(errors="replace")
+            status, told = control.answer(self.command, self.path, body)
+            content = orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = _handle  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Requests are no news."""
+
+    server = ThreadingHTTPServer((HOST, port), Handler)
+    thread = Thread(target=server.serve_forever, name="control", daemon=True)
+    thread.start()
+    on_port(server.server_address[1])
+    try:
+        yield
+    finally:
+        # The thread may be in the middle of an answer, which needs this event loop.
+        Thread(target=server.shutdown, daemon=True).start()
+        server.server_close()

@@ -1,0 +1,197 @@
+"""One connection of a client, and its connection to a broker: requests there, answers back.
+
+Answers keep the order of their requests. What a rule holds back keeps the answers behind it waiting
+too, as it does in a broker.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from attrs import define, field, frozen
+
+from chaos.real.proxy.addresses import Place, Upstream, moved, places, read_answer, written
+from refimpl.edge.server.faults import Faults
+from refimpl.wire.api_names import api_names
+from refimpl.wire.errors import WireError
+from refimpl.wire.framing import SIZE
+from refimpl.wire.headers import read_api, read_client_id
+from refimpl.wire.messages import API_VERSIONS, is_flexible
+from refimpl.wire.reader import (
+    after_tagged_fields,
+    compact_nullable_string,
+    nullable_string,
+)
+
+PRODUCE = 0
+LONGEST = 1 << 30
+_CORRELATION = 4
+log = logging.getLogger(__name__)
+
+#: The listeners of the proxy for these brokers, which are made where there is none yet
+Located = Callable[[list[Place]], Awaitable[dict[Upstream, Upstream]]]
+
+
+@frozen
+class ApiName:
+    """An API by its name."""
+
+    name: str
+
+
+@define(eq=False)
+class Passing:
+    """A request on its way, and the place of its answer among those of its connection."""
+
+    connection: "Connection"
+    api: ApiName
+    key: int
+    version: int
+    correlation_id: int
+    frame: bytes
+    error: str | None = None
+    is_answered: bool = True
+    disconnects: bool = False
+    answer: bytes | None = None
+
+    @classmethod
+    def of(cls, connection: "Connection", frame: bytes) -> "Passing":
+        """Raises WireError where it has no header."""
+        key, version, correlation_id = read_api(frame)
+        name = api_names().get(key, f"API key {key}")
+        return cls(connection, ApiName(name), key, version, correlation_id, frame)
+
+    def begin(self) -> None:
+        """Send it to the broker."""
+        self.connection.hand_on(self)
+
+    def client_id(self) -> str | None:
+        """The client.id in its header, if that can be read at all."""
+        try:
+            return read_client_id(self.frame, flexible=False)[0]
+        except WireError:
+            return None
+
+    @property
+    def has_answer(self) -> bool:
+        """False for a Produce request with acks=0, which no broker answers."""
+        return self.key != PRODUCE or _acks(self.frame, self.version) != 0
+
+    def answered(self, frame: bytes) -> int:
+        """The place in an answer where its body begins."""
+        flexible = self.key != API_VERSIONS and is_flexible(self.key, self.version)
+        return after_tagged_fields(frame, _CORRELATION) if flexible else _CORRELATION
+
+
+def _acks(frame: bytes, version: int) -> int:
+    flexible = is_flexible(PRODUCE, version)
+    _, at = read_client_id(frame, flexible=flexible)
+    _, at = compact_nullable_string(frame, at) if flexible else nullable_string(frame, at)
+    return int.from_bytes(frame[at : at + 2], signed=True)
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """The next frame, without its size.
+
+    Raises `IncompleteReadError` at the end, and ValueError for a size that no frame has.
+    """
+    (size,) = SIZE.unpack(await reader.readexactly(SIZE.size))
+    if not 0 <= size <= LONGEST:
+        raise ValueError(f"a frame of {size} bytes: this is not Kafka's protocol")
+    return await reader.readexactly(size)
+
+
+GONE = (asyncio.IncompleteReadError, ConnectionError)
+
+
+@define(eq=False)
+class Connection:
+    """A client, the broker that it speaks to, and what is on its way between them."""
+
+    client: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+    broker: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+    faults: Callable[[], Faults]
+    located: Located
+    #: Requests whose answers have not gone back yet, and those of them that the broker has
+    places: deque[Passing] = field(factory=deque[Passing], init=False)
+    asked: deque[Passing] = field(factory=deque[Passing], init=False)
+
+    async def run(self) -> None:
+        """Serve until either side is gone."""
+        both = [asyncio.ensure_future(one) for one in (self._requests(), self._answers())]
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in both:
+                one.cancel()
+            for ended in await asyncio.gather(*both, return_exceptions=True):
+                if isinstance(ended, WireError | ValueError):
+                    log.warning("a connection is closed: %s", ended)
+            for _, writer in (self.client, self.broker):
+                writer.close()
+                with suppress(*GONE, OSError):
+                    await writer.wait_closed()
+
+    async def _requests(self) -> None:
+        reader, writer = self.client[0], self.broker[1]
+        with suppress(*GONE):
+            while True:
+                passing = Passing.of(self, await read_frame(reader))
+                if passing.has_answer:
+                    self.places.append(passing)
+                if not self.faults().meet(passing):
+                    passing.begin()
+                await writer.drain()
+
+    def hand_on(self, passing: Passing) -> None:
+        """Send a request to the broker."""
+        writer = self.broker[1]
+        if not writer.is_closing():
+            if passing.has_answer:
+                self.asked.append(passing)
+            writer.writelines((SIZE.pack(len(passing.frame)), passing.frame))
+
+    async def _answers(self) -> None:
+        reader, writer = self.broker[0], self.client[1]
+        with suppress(*GONE):
+            while True:
+                frame = await read_frame(reader)
+                await self._answered(frame)
+                await writer.drain()
+
+    async def _answered(self, frame: bytes) -> None:
+        """Send an answer back, unless a fault keeps it, and all that have waited for it."""
+        correlation_id = int.from_bytes(frame[:_CORRELATION], signed=True)
+        if not self.asked or self.asked[0].correlation_id != correlation_id:
+            raise ValueError(f"the broker answers request {correlation_id}, which is not the next")
+        passing = self.asked.popleft()
+        if passing.disconnects:
+            self.end()
+        elif passing.is_answered:
+            passing.answer = await self._moved(passing, frame)
+            while self.places and self.places[0].answer is not None:
+                answer = self.places.popleft().answer or b""
+                self.client[1].writelines((SIZE.pack(len(answer)), answer))
+
+    async def _moved(self, passing: Passing, frame: bytes) -> bytes:
+        """An answer whose brokers are where the proxy listens for them."""
+        if passing.key == API_VERSIONS:
+            return frame
+        at = passing.answered(frame)
+        message = read_answer(passing.key, passing.version, frame, at)
+        if message is None:
+            return frame
+        local = await self.located(list(places(message)))
+        return written(frame[:at], moved(message, local))
+
+    def end(self) -> None:
+        """End both connections, behind what was written."""
+        self.client[1].close()
+        self.broker[1].close()
+
+    def abort(self) -> None:
+        """End both connections at once."""
+        for _, writer in (self.client, self.broker):
+            writer.transport.abort()

@@ -1,0 +1,133 @@
+"""A proxy before the brokers of a cluster: one listener on loopback for each of them."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from attrs import define, field
+
+from chaos.real.proxy.addresses import Place, Upstream
+from chaos.real.proxy.passing import Connection
+from refimpl.edge.server.faults import Faults, Rule
+
+HOST = "127.0.0.1"
+log = logging.getLogger(__name__)
+
+
+@define(eq=False)
+class Proxy:
+    """The listeners, and the rules that break what passes.
+
+    `targets` are addresses of some brokers; the others are found in what these answer. Clients
+    connect to `bootstrap`. A rule of one broker meets what passes the listener of that node's
+    address.
+    """
+
+    targets: Sequence[Upstream]
+    port: int = 0
+    #: TLS to clients, and TLS to brokers, each if it is given
+    to_clients: ssl.SSLContext | None = None
+    to_brokers: ssl.SSLContext | None = None
+    rules: list[tuple[int | None, Rule]] = field(factory=list[tuple[int | None, Rule]], init=False)
+    _servers: dict[Upstream, asyncio.Server] = field(
+        factory=dict[Upstream, asyncio.Server], init=False
+    )
+    _local: dict[Upstream, Upstream] = field(factory=dict[Upstream, Upstream], init=False)
+    _nodes: dict[Upstream, int] = field(factory=dict[Upstream, int], init=False)
+    _faults: dict[int | None, Faults] = field(factory=dict[int | None, Faults], init=False)
+    _connections: set[asyncio.Task[None]] = field(factory=set[asyncio.Task[None]], init=False)
+    _listening: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+
+    async def __aenter__(self) -> Self:
+        """Listen for the targets. Raises OSError where a port is taken."""
+        for number, target in enumerate(self.targets):
+            await self._listen(target, self.port + number if self.port else 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End all connections."""
+        self.lift()
+        for server in self._servers.values():
+            server.close()
+        for task in tuple(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses for clients of the brokers that were given."""
+        return ",".join(f"{at.host}:{at.port}" for at in map(self._local.get, self.targets) if at)
+
+    def add(self, rule: Rule, broker: int | None = None) -> Rule:
+        """Let a rule meet requests, those to one broker or all."""
+        self.rules.append((broker, rule))
+        for node, faults in self._faults.items():
+            if broker in (None, node):
+                faults.add(rule)
+        return rule
+
+    def remove(self, rule: Rule) -> None:
+        """End one rule; what it holds goes on."""
+        self.rules = [one for one in self.rules if one[1] is not rule]
+        for faults in self._faults.values():
+            faults.rules = [one for one in faults.rules if one is not rule]
+        rule.release()
+
+    def lift(self) -> None:
+        """End all rules."""
+        for _, rule in tuple(self.rules):
+            self.remove(rule)
+
+    def _faults_of(self, address: Upstream) -> Callable[[], Faults]:
+        """The rules for a broker, whose node id may become known later."""
+
+        def now() -> Faults:
+            node = self._nodes.get(address)
+            if node not in self._faults:
+                mine = [rule for broker, rule in self.rules if broker in (None, node)]
+                self._faults[node] = Faults(mine)
+            return self._faults[node]
+
+        return now
+
+    async def _located(self, named: list[Place]) -> dict[Upstream, Upstream]:
+        """The listeners for brokers, which are made where there is none yet."""
+        for place in named:
+            self._nodes.setdefault(place.address, place.node)
+            if place.address not in self._local:
+                await self._listen(place.address)
+        return self._local
+
+    async def _listen(self, target: Upstream, port: int = 0) -> None:
+        async with self._listening:
+            if target in self._local:  # another connection was faster
+                return
+
+            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                task = asyncio.current_task()
+                assert task is not None
+                self._connections.add(task)
+                try:
+                    await self._serve(target, reader, writer)
+                except asyncio.CancelledError:
+                    writer.close()  # the proxy ends, and asyncio would report this as a mistake
+                finally:
+                    self._connections.discard(task)
+
+            server = await asyncio.start_server(serve, HOST, port, ssl=self.to_clients)
+            self._servers[target] = server
+            self._local[target] = Upstream(*server.sockets[0].getsockname()[:2])
+
+    async def _serve(
+        self, target: Upstream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            broker = await asyncio.open_connection(*target, ssl=self.to_brokers)
+        except OSError as error:
+            log.warning("%s:%d cannot be reached: %s", *target, error)
+            writer.close()
+            return
+        faults = self._faults_of(target)
+        await Connection((reader, writer), broker, faults, self._located).run()
