@@ -1,4 +1,4 @@
-"""What `highwater proxy` costs beside a plain relay of bytes, and beside no proxy at all.
+"""The cost of `highwater proxy` beside a plain relay of bytes, and beside no proxy at all.
 
     python bench/bench_proxy.py [--records 200000] [--rounds 3]
 

@@ -52,6 +52,7 @@ SHORT_HELP = {
     "offsets": "Print offsets of partitions of any Kafka, by time.",
     "produce": "Write lines to a topic of any Kafka; --record a trace.",
     "prove": "Show with z3 that invariants are inductive, within stated bounds.",
+    "proxy": "Break what passes between any client and any broker.",
     "reassign": "Move partitions of any Kafka to other brokers.",
     "record-scan": "End a recording by reading everything that the log holds.",
     "spec": "Run the TLA+ models and compare with the expected verdicts.",

@@ -6,15 +6,12 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from chaos.real.proxy.addresses import Upstream
-from chaos.real.proxy.proxy import HOST, Proxy
-from chaos.real.proxy.words import rule_of, rules_in, words_of
-from refimpl.configs import ConfigError
-from refimpl.edge.clients.connections import addresses
+if TYPE_CHECKING:
+    from chaos.real.proxy.proxy import Proxy
 
 Some = TypeVar("Some")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -65,6 +62,12 @@ def proxy(
 
     With --control, `GET /rules` lists them, `POST /rules` adds one, `DELETE /rules/N` ends one.
     """
+    from chaos.real.proxy.addresses import Upstream
+    from chaos.real.proxy.proxy import Proxy
+    from chaos.real.proxy.words import rule_of, rules_in, words_of
+    from refimpl.configs import ConfigError
+    from refimpl.edge.clients.connections import addresses
+
     try:
         rules = [rule_of(one) for one in faults]
         rules += [] if faults_from is None else rules_in(faults_from)
@@ -109,7 +112,7 @@ def _loaded(file: Path, load: Callable[[], Some]) -> Some:
         raise ValueError(f"{file}: {error.reason or error}: expected PEM") from None
 
 
-async def _serve(made: Proxy, control: int | None) -> None:
+async def _serve(made: "Proxy", control: int | None) -> None:
     """Until SIGTERM or Ctrl-C."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -122,7 +125,9 @@ async def _serve(made: Proxy, control: int | None) -> None:
 
                 stack.enter_context(
                     controlled(
-                        made, control, lambda port: click.echo(f"Rules: http://{HOST}:{port}/rules")
+                        made,
+                        control,
+                        lambda port: click.echo(f"Rules: http://localhost:{port}/rules"),
                     )
                 )
             click.echo(f"Clients connect to {made.bootstrap}")
