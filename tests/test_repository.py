@@ -342,6 +342,7 @@ def test_bare_make_lists_the_verbs() -> None:
         "groups",
         "offsets",
         "produce",
+        "proxy",
         "reassign",
         "topics",
     }

@@ -321,7 +321,7 @@ def test_every_answer_that_names_brokers_is_known() -> None:
 
 
 def test_an_answer_of_fetch_names_its_leader_elsewhere() -> None:
-    """Where no broker is named, the bytes go on as they are."""
+    """An answer that names no broker goes on byte for byte."""
     values: dict[str, Any] = {"session_id": 7, "responses": []}
     plain = write_response(FETCH, 17, values)
     assert read_answer(FETCH, 17, plain, 0) is None
