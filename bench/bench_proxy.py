@@ -68,7 +68,7 @@ def _run(kind: Kind, target: Upstream, told: Pipe, port: int) -> None:
 
 @frozen
 class System:
-    """Where a client connects, and the process between it and the broker, if there is one."""
+    """The address for clients, and the process between them and the broker, if there is one."""
 
     bootstrap: str
     process: psutil.Process | None = None
