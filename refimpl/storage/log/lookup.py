@@ -3,7 +3,7 @@
 KIP-79 (ListOffsets by time), KIP-98 (aborted transactions). They read, and change nothing.
 """
 
-from refimpl.storage.format.batch import MAGIC, BatchHeader, TimestampType, decode_records
+from refimpl.storage.format.batch import MAGIC, BatchHeader, decode_records
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.segment import Segment
@@ -45,10 +45,10 @@ def _record(
 ) -> tuple[int, int] | None:
     """The first record in a batch with this timestamp or a later one, and not deleted.
 
-    A batch that the broker stamped has one timestamp for all. For old formats only the header is
-    read: for compressed ones it names the last record in the wrapper.
+    Compaction may have removed a batch's first records, or all of them. For old formats only the
+    header is read: for compressed ones it names the last record in the wrapper.
     """
-    if header.magic != MAGIC or header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if header.magic != MAGIC:
         return max(header.base_offset, log_start), header.max_timestamp
     for record in decode_records(segment.disk.read(segment.path, position, header.size)):
         if record.timestamp >= timestamp and record.offset >= log_start:

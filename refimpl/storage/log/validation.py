@@ -175,11 +175,16 @@ def _check_codec(data: Buffer, position: int, header: BatchHeader) -> None:
 def _check_clock(
     data: Buffer, position: int, header: BatchHeader, config: LogConfig, now_ms: int
 ) -> None:
-    """Refuse a batch by its first and its newest timestamp, and name the records (KIP-467)."""
+    """Refuse a batch with a record out of range, and name the records (KIP-467).
+
+    The header has the newest timestamp, but not the oldest: where a record can be too old, all are
+    read.
+    """
     first = now_ms - config.message_timestamp_before_max_ms
     last = now_ms + config.message_timestamp_after_max_ms
     stamps = header.base_timestamp, header.max_timestamp
-    if all(one == NO_TIMESTAMP or first <= one <= last for one in stamps):
+    fits = all(one == NO_TIMESTAMP or first <= one <= last for one in stamps)
+    if fits and first <= 0:
         return
     refused: list[tuple[int, str]] = []
     try:
@@ -195,5 +200,7 @@ def _check_clock(
                 )
     except CorruptBatch as corrupt:
         raise UnreadableBatch(corrupt.why) from None
+    if fits and not refused:
+        return
     why = "One or more records have been rejected due to invalid timestamp"
     raise InvalidTimestamp(why, tuple(refused))
