@@ -64,11 +64,12 @@ from chaos.sim.addresses import (
     TOPIC_IDS,
 )
 from chaos.sim.disk import MemoryLogs
+from chaos.sim.expiry import Expiry
 from chaos.sim.files import CrashingLogs
 from chaos.sim.history import History
 from chaos.sim.hosts import BrokerHost, ControllerHost
-from chaos.sim.network import Entry, Network, Timeline, TransactionalNetwork
-from chaos.sim.settings import Settings
+from chaos.sim.network import Clock, Entry, Network, Timeline, TransactionalNetwork
+from chaos.sim.settings import DAY_MS, Settings
 from chaos.sim.simulation import Simulation
 from chaos.sim.store import StoreHost
 from chaos.sim.stored_hosts import StoredBrokerHost
@@ -378,11 +379,15 @@ def _start(
             simulation.timeline.at(number, number, TICK)
 
 
-def _disk(simulation: Simulation) -> MemoryLogs | CrashingLogs:
-    settings = simulation.settings
+def _disk(simulation: Simulation, clock: Clock) -> MemoryLogs | CrashingLogs:
+    settings, expiry = simulation.settings, Expiry(simulation.counts)
+    expiration_ms = settings.producer_expiration_ms
     if not settings.files:
-        return MemoryLogs()
-    return CrashingLogs.on(simulation.timeline, LogConfig(segment_bytes=settings.segment_bytes))
+        return MemoryLogs(now_ms=clock.now_ms, producer_expiration_ms=expiration_ms, expiry=expiry)
+    config = LogConfig(
+        segment_bytes=settings.segment_bytes, producer_id_expiration_ms=expiration_ms
+    )
+    return CrashingLogs.on(clock, config, expiry)
 
 
 def _replica(brokers: list[BrokerHost], broker: int, name: TopicPartition) -> Replica | None:
@@ -425,16 +430,17 @@ def _cluster(
 ) -> tuple[ControllerHost | StoreHost, list[BrokerHost]]:
     """Brokers, and the controller, or the store that elects one of them."""
     settings, config = simulation.settings, _config(simulation.settings)
+    clocks = [Clock(simulation.timeline) for _ in BROKERS]
     if not settings.store:
         controller = ControllerHost(simulation, _controller(settings, names))
-        disks = [_disk(simulation) for _ in BROKERS]
+        disks = [_disk(simulation, clock) for clock in clocks]
         return controller, [
             BrokerHost(
-                *(id, simulation, controller, config, _replicas_of(id, names), disk),
+                *(id, simulation, controller, config, _replicas_of(id, names), disk, clock),
                 groups=_groups(settings),
                 transactions=_transactions(settings),
             )
-            for id, disk in zip(BROKERS, disks, strict=True)
+            for id, disk, clock in zip(BROKERS, disks, clocks, strict=True)
         ]
     store = StoreHost(simulation)
     store.provide(names, [_assignment(name) for name in names])
@@ -445,12 +451,13 @@ def _cluster(
             store,
             config,
             _replicas_of(id, names),
-            _disk(simulation),
+            _disk(simulation, clock),
+            clock,
             controllers=_controller_config(settings),
             groups=_groups(settings),
             transactions=_transactions(settings),
         )
-        for id in BROKERS
+        for id, clock in zip(BROKERS, clocks, strict=True)
     ]
     store.acting = {host.id: host.acts_as_controller for host in hosts}
     return store, [*hosts]
@@ -523,8 +530,15 @@ def _transactions(settings: Settings) -> TransactionConfig:
     )
 
 
+NEVER_LOOKS_MS = 600_000
+"""The interval in which brokers let producers expire, longer than a run."""
+
+
 def _config(settings: Settings) -> BrokerConfig:
+    expires = settings.clocks or settings.producer_expiration_ms < DAY_MS
+    look_ms = 100 if expires and settings.transactions else NEVER_LOOKS_MS
     return BrokerConfig(
+        producer_id_expiration_check_interval_ms=look_ms,
         replica_lag_time_max_ms=settings.lag_ms,
         replica_fetch_wait_max_ms=min(settings.fetch_wait_ms, settings.lag_ms // 3),
         replica_fetch_backoff_ms=settings.tick_ms,

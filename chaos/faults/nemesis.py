@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from chaos.clients.application import Applications
 from chaos.clients.group_member import GroupMember
@@ -152,6 +152,14 @@ class Nemesis:
         if self._may_end(broker):
             broker.crash(fault.part)
             timeline.at(timeline.now + fault.for_ms, broker.id, RESTART)
+
+    def _clock(self, fault: Fault) -> None:
+        """A broker starts again, and its clock shows another time."""
+        broker, now = self._broker(fault), self.simulation.timeline.now
+        if self._may_end(broker):
+            by_ms = int(1000 * fault.part)
+            self._crash(evolve(fault, part=1.0))
+            broker.clock.ahead_ms = by_ms if fault.how == "ahead" else -min(by_ms, now)
 
     def _stop(self, fault: Fault) -> None:
         broker = self._broker(fault)

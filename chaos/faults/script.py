@@ -13,6 +13,7 @@ from attrs import asdict, evolve, frozen
 from chaos.sim.addresses import MOST_PARTITIONS, NAMED, OFFSETS_NUMBER, RECEIPTS
 from chaos.sim.settings import (
     ADD_PARTITION,
+    CLOCK,
     CONFIGURE,
     FAULTS,
     LASTING_FAULTS,
@@ -28,11 +29,12 @@ CRASHES = ("at once", "writing")
 MARKERS = ("held", "lost", "doubled")
 ENDS = ("restarted", "abandoned")
 TAKEOVERS = ("meanwhile", "paused")
+CLOCKS = ("ahead", "behind")
 CONFIGURATIONS = ("min_isr", "unclean", "session", "assignment")
 HOWS = {
     **{"cut": CUTS, "slow": CUTS, "noise": NOISES, "lag": LAGS, "store": CRASHES},
     **{"markers": MARKERS, "client_crash": ENDS, "client_takeover": TAKEOVERS},
-    CONFIGURE: CONFIGURATIONS,
+    **{CLOCK: CLOCKS, CONFIGURE: CONFIGURATIONS},
 }
 MOST_CLIENTS = 6
 
@@ -42,9 +44,9 @@ class Fault:
     """One fault.
 
     `who` is a broker 1..3, or 0 for whoever leads `partition`; a member 1.. for member faults.
-    `part` is how much of the page cache survives a crash, or how slow links or news are, in
-    seconds; `how` says which links, which noise, what becomes of the news of the metadata, or when
-    the metadata store crashes.
+    `part` is how much of the page cache survives a crash, or how slow links or news are, or how
+    wrong a clock is, in seconds; `how` says which links, which noise, what becomes of the news of
+    the metadata, or when the metadata store crashes.
     """
 
     at_ms: int
@@ -66,6 +68,8 @@ class Fault:
         match self.what:
             case "crash":
                 return f"crash {whom}{last}, {self.part:.0%} of its page cache survives"
+            case "clock":
+                return f"restart {whom}{last}, its clock is {self.part:g} s {self.how}"
             case "cut":
                 return f"cut {whom} off ({self.how.replace('_', ' ')}){last}"
             case "slow":
@@ -132,7 +136,7 @@ class Fault:
     def from_json(cls, values: dict[str, Any]) -> "Fault":
         """Read what `as_json` wrote; raises ValueError or TypeError."""
         fault = cls(**values)
-        known = (*FAULTS, ADD_PARTITION, CONFIGURE)
+        known = (*FAULTS, ADD_PARTITION, CLOCK, CONFIGURE)
         if fault.what not in known:
             raise ValueError(f"what: expected one of {', '.join(known)}, found {fault.what!r}")
         expected = HOWS.get(fault.what, ("",))
@@ -169,6 +173,8 @@ def expand(settings: Settings) -> Script:
         faults = sorted([*faults, *_changes(settings)], key=lambda one: one.at_ms)
     if settings.transactions:
         faults = sorted([*faults, *_of_transactions(settings)], key=lambda one: one.at_ms)
+        if settings.clocks:
+            faults = sorted([*faults, *_of_clocks(settings)], key=lambda one: one.at_ms)
     return tuple(faults)
 
 
@@ -180,7 +186,7 @@ def _of_transactions(settings: Settings) -> Iterator[Fault]:
     rng = Random(settings.seed * 2 + 1013)
     kinds = tuple(one for one in TRANSACTION_FAULTS if rng.random() < 0.8)
     brokers = tuple(one for one in BROKER_FAULTS if rng.random() < 0.7) or ("crash", "elect")
-    numbers = [number for number, name in NAMED.items() if settings.lone or name.topic != RECEIPTS]
+    numbers = _numbers(settings)
     gap_ms = rng.choice((100, 200, 400))
     at = rng.expovariate(1.0 / gap_ms)
     while at < settings.fault_ms:
@@ -191,6 +197,27 @@ def _of_transactions(settings: Settings) -> Iterator[Fault]:
             of_broker = _fault(evolve(settings, faults=(what,)), int(at), rng)
             yield evolve(of_broker, partition=rng.choice(numbers))
         at += rng.expovariate(1.0 / gap_ms)
+
+
+def _numbers(settings: Settings) -> list[int]:
+    """The numbers of the partitions that transactions depend on."""
+    return [number for number, name in NAMED.items() if settings.lone or name.topic != RECEIPTS]
+
+
+def _of_clocks(settings: Settings) -> Iterator[Fault]:
+    """Clocks of the leaders of partitions of transactions. The seed's other faults do not change.
+
+    One that is ahead may be so by more than a day, after which producers and ids expire. The end of
+    a run waits for one that is behind.
+    """
+    rng = Random(settings.seed * 2 + 1021)
+    at = rng.expovariate(1.0 / 800)
+    while at < settings.fault_ms:
+        how = rng.choice(CLOCKS)
+        part = rng.choice((0.3, 2.0, 100_000.0) if how == "ahead" else (0.3, 2.0))
+        for_ms = int(rng.expovariate(1.0 / 100)) + 1
+        yield Fault(int(at), CLOCK, 0, rng.choice(_numbers(settings)), for_ms, part, how)
+        at += rng.expovariate(1.0 / 800)
 
 
 def _of_clients(settings: Settings, at_ms: int, what: str, rng: Random) -> Fault:

@@ -273,7 +273,7 @@ class LoadedOracle:
     def compare(self, who: int, topic: str, number: int) -> None:
         """Load the log of a partition beside its live coordinator."""
         longest = LONGEST if self.simulation.settings.reconfigures else 1
-        node, now = self.brokers[who - 1].node, self.simulation.timeline.now
+        node, now = self.brokers[who - 1].node, self.brokers[who - 1].clock.now_ms()
         both: tuple[Coordinators[Any], ...] = (
             node.groups.coordinators,
             node.transactions.coordinators,

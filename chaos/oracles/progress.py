@@ -75,13 +75,16 @@ class ProgressOracle:
                 producer.stopped = True
             if self.transactions is not None:
                 self.transactions.stop()
-            missing, since = self._missing(), self.healed_at
+            missing, since = self._missing(), max(self.healed_at, self._rested_until())
             further_at = self._came_further()
             if not missing:
                 missing, since = self._not_done(), further_at
-            if not missing:
+            rests = self.transactions is not None and not missing and self.transactions.rests()
+            if not missing and not rests:
                 self._scan()
                 return
+            if rests:
+                since = timeline.now
             if timeline.now > since + self.simulation.settings.calm_ms:
                 raise Violation("Progress", missing)
         timeline.at(timeline.now + EVERY_MS, PROGRESS, TICK)
@@ -95,6 +98,10 @@ class ProgressOracle:
             if not oracle.unavailable() and (missing := self._missing_in(oracle)):
                 return f"{oracle.name}: {missing}"
         return self._unknown() or self._undecided()
+
+    def _rested_until(self) -> int:
+        """The end of the producers' rest, if they have one."""
+        return -1 if self.transactions is None else self.transactions.wakes_at
 
     def _unfinished(self) -> str:
         """The transactions that hang, if the run has transactions."""

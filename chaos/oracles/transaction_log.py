@@ -6,6 +6,7 @@ from attrs import define, field
 
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
+from chaos.sim.settings import DAY_MS
 from chaos.sim.transactional_records import coordinator_record
 from refimpl.machines.transaction_coordinator import State, TransactionMetadata
 from refimpl.records.coordinators import TRANSACTIONS_TOPIC
@@ -68,7 +69,12 @@ class TransactionLog:
         if not self._keeps_epoch(old, new):
             raise Violation("ProducerEpochsGrow", _change(transactional_id, old, new))
         if old.state is State.ONGOING and new.prepared:
-            late = new.updated_ms - old.started_ms >= old.timeout_ms
+            took_ms = new.updated_ms - old.started_ms
+            if took_ms < 0:
+                self.count("transactions that ended before they began, by the clocks")
+            if took_ms > DAY_MS:
+                self.count("transactions that took more than a day, by the clocks")
+            late = took_ms >= old.timeout_ms
             fenced = new.at.epoch > old.at.epoch and not new.committed
             if late and fenced:
                 self.count("transactions that timed out")

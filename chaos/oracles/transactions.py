@@ -21,6 +21,7 @@ from chaos.oracles.violation import Violation
 from chaos.sim import transaction_messages as t
 from chaos.sim.addresses import APPLICATION, OFFSETS, STATE, TOPIC
 from chaos.sim.hosts import BrokerHost
+from chaos.sim.settings import DAY_MS
 from chaos.sim.simulation import Simulation
 from chaos.sim.transactional_records import entry_of, keyed_entries
 from refimpl.coordinator.runtime import State as CoordinatorState
@@ -33,6 +34,8 @@ from refimpl.transactions.store import TransactionStore
 
 PRODUCERS, APPLICATIONS = "payments-", "app-"
 """The beginnings of transactional ids."""
+AWAKE_MS = 300
+"""The time for which producers go on after their rest."""
 
 
 @define(eq=False)
@@ -66,6 +69,8 @@ class TransactionsOracle:
     missing_in: Callable[[PartitionOracle], str] = field(init=False)
     logs: dict[TopicPartition, TransactionLog] = field(init=False)
     known: dict[int, Known] = field(factory=dict[int, Known])
+    #: The time at which producers go on after their rest, -1 before it
+    wakes_at: int = -1
     read: dict[TopicPartition, list[int]] = field(
         factory=lambda: defaultdict[TopicPartition, list[int]](list)
     )
@@ -160,9 +165,22 @@ class TransactionsOracle:
     # After the healing
 
     def stop(self) -> None:
-        """Let producers begin no further transaction."""
+        """Let producers begin no further transaction, but for those after their rest."""
+        now = self.simulation.timeline.now
+        awake = 0 <= self.wakes_at <= now <= self.wakes_at + AWAKE_MS
         for one in self.producers:
-            one.stopped = True
+            one.stopped = not awake
+            if awake:
+                one.next_ms = min(one.next_ms, now)
+
+    def rests(self) -> bool:
+        """True until partitions have forgotten the silent producers, and these have gone on."""
+        settings, now = self.simulation.settings, self.simulation.timeline.now
+        if settings.producer_expiration_ms >= DAY_MS or self.unavailable() or self.excused:
+            return False
+        if self.wakes_at < 0:
+            self.wakes_at = now + settings.producer_expiration_ms + AWAKE_MS
+        return now <= self.wakes_at + AWAKE_MS
 
     def unavailable(self) -> bool:
         """True if a partition on which transactions depend has no leader, and may have none."""

@@ -1,9 +1,10 @@
 """The cheap disk: logs in memory, with a page cache whose end may be lost in a crash."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from attrs import define, field
 
+from chaos.sim.expiry import Expiry
 from refimpl.broker.logs import Found
 from refimpl.messages.broker import TopicPartition
 from refimpl.storage.replica.memory import MemoryLog
@@ -31,6 +32,9 @@ class MemoryLogs:
     logs: dict[TopicPartition, CachedLog] = field(factory=dict[TopicPartition, CachedLog])
     high_watermarks: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
     closed_by: int = -1
+    now_ms: Callable[[], int] = field(default=lambda: 0, kw_only=True)
+    producer_expiration_ms: int = field(default=0, kw_only=True)
+    expiry: Expiry = field(factory=Expiry, kw_only=True)
 
     @property
     def records(self) -> int:
@@ -81,7 +85,14 @@ class MemoryLogs:
         """Nothing is too old."""
 
     def expire_producers(self) -> None:
-        """No producer expires."""
+        """Forget the producers that were silent for long."""
+        states, now = {name: log.producers for name, log in self.logs.items()}, self.now_ms()
+
+        def expire() -> None:
+            for state in states.values():
+                state.expire_all(now, self.producer_expiration_ms)
+
+        self.expiry.expire(states, expire)
 
     def clean(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Nothing is compacted."""
@@ -117,4 +128,9 @@ class MemoryLogs:
             crashed = logs[partition] = CachedLog(kept_records, log.start, flushed=log.flushed)
             crashed.truncate_to(end)
             crashed.flushed = crashed.end
-        return MemoryLogs(logs, dict(self.high_watermarks), self.closed_by)
+        return MemoryLogs(
+            *(logs, dict(self.high_watermarks), self.closed_by),
+            now_ms=self.now_ms,
+            producer_expiration_ms=self.producer_expiration_ms,
+            expiry=Expiry(self.expiry.counts),
+        )

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from attrs import define, field
 
-from chaos.sim.network import Timeline
+from chaos.sim.expiry import Expiry
+from chaos.sim.network import Clock
 from refimpl.broker.file_logs import FileLogs
 from refimpl.machines.replica_log import Record as LogRecord
 from refimpl.messages.broker import TopicPartition
@@ -182,11 +183,12 @@ class CrashingLogs(FileLogs):
     """The log directory of one broker on a disk that crashes."""
 
     opener: Opener = field(factory=Opener)
+    expiry: Expiry = field(factory=Expiry)
 
     @classmethod
-    def on(cls, timeline: Timeline, config: LogConfig) -> "CrashingLogs":
+    def on(cls, clock: Clock, config: LogConfig, expiry: Expiry) -> "CrashingLogs":
         """A new disk."""
-        return cls(CrashDisk(), lambda: timeline.now, config)
+        return cls(CrashDisk(), clock.now_ms, config, expiry=expiry)
 
     @property
     def records(self) -> int:
@@ -196,6 +198,12 @@ class CrashingLogs(FileLogs):
     def partitions(self) -> list[TopicPartition]:
         """The partitions that have logs."""
         return [TopicPartition(*one) for one in self.directory.logs]
+
+    def expire_producers(self) -> None:
+        """Forget the producers that were silent for long."""
+        logs = self.directory.logs.items()
+        states = {TopicPartition(*name): log.producers for name, log in logs}
+        self.expiry.expire(states, lambda: FileLogs.expire_producers(self))
 
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log as a replica knows it."""
@@ -232,4 +240,5 @@ class CrashingLogs(FileLogs):
 
         names = int(kept * len(disk.name_changes))
         crashed = disk.crashed(names, keep)
-        return CrashingLogs(crashed, self.now_ms, self.config, opener=self.opener)
+        expiry = Expiry(self.expiry.counts)
+        return CrashingLogs(crashed, self.now_ms, self.config, opener=self.opener, expiry=expiry)

@@ -8,7 +8,7 @@ from attrs import define, field
 from chaos.sim.addresses import CONTROLLER, RECEIPTS, RESTART, ProcessTimer, Restart
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
-from chaos.sim.network import Timeline
+from chaos.sim.network import Clock, Timeline
 from chaos.sim.simulation import ORDERED, Simulation, Watcher
 from chaos.sim.store import StoreHost
 from refimpl.broker.config import BrokerConfig
@@ -107,6 +107,7 @@ class BrokerHost:
     config: BrokerConfig
     partitions: Sequence[TopicPartition]
     disk: MemoryLogs | CrashingLogs
+    clock: Clock
     nodes: list[Node] = field(factory=list[Node])
     up: bool = False
     paused_until: int = 0
@@ -142,7 +143,7 @@ class BrokerHost:
                 transaction_config=self.transactions,
             )
         )
-        self._carry_out(self.node.start(simulation.timeline.now, self._partitions()))
+        self._carry_out(self.node.start(self.clock.now_ms(), self._partitions()))
 
     def _min_isr(self) -> Mapping[str, int]:
         """min.insync.replicas of each topic; one of them has a single replica."""
@@ -170,7 +171,7 @@ class BrokerHost:
                 self.start()
             return
         if self.up:
-            outputs = self.nodes[-1].handle(self._timeline.now, message)
+            outputs = self.nodes[-1].handle(self._timeline.now + self.clock.ahead_ms, message)
             if asked in ABOUT_THE_CLUSTER:
                 self.simulation.observe(self.id, Handled(len(self.nodes), message, outputs))
             if outputs:
@@ -188,7 +189,7 @@ class BrokerHost:
     def stop(self, down_for: int) -> None:
         """Begin a controlled shutdown; the next process starts so long after it is over."""
         self.down_for = down_for
-        self._carry_out(self.node.stop(self.simulation.timeline.now))
+        self._carry_out(self.node.stop(self.clock.now_ms()))
 
     def _halted(self) -> None:
         """The disk has failed, and the process ends; the next one finds the surviving disk."""
@@ -207,12 +208,12 @@ class BrokerHost:
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
         id, watchers, due, send = self.id, self._watchers, self._timeline.due, self._send
-        process = len(self.nodes)
+        process, ahead_ms = len(self.nodes), self.clock.ahead_ms
         for output in outputs:
             kind = output.__class__
             if kind is Timer:
                 timer = ProcessTimer(process, output)
-                due[output[0]].append((id, timer))
+                due[output[0] - ahead_ms].append((id, timer))
             elif kind is Response or kind is Request:
                 send(output)
             elif kind in watchers:

@@ -41,6 +41,18 @@ class Timeline:
 
 
 @define(eq=False)
+class Clock:
+    """A broker's clock, which may be ahead of simulated time, or behind it."""
+
+    timeline: Timeline
+    ahead_ms: int = 0
+
+    def now_ms(self) -> int:
+        """The time that the broker reads."""
+        return self.timeline.now + self.ahead_ms
+
+
+@define(eq=False)
 class Network:
     """Links between nodes.
 

@@ -14,6 +14,8 @@ from refimpl.clients.assignors import ASSIGNORS
 from refimpl.groups.assignors import ASSIGNORS as SERVER_ASSIGNORS
 from refimpl.machines.group import CommitWhen
 
+DAY_MS = 86_400_000
+
 
 @frozen
 class Settings:
@@ -96,8 +98,9 @@ class Settings:
     reconfigures: bool = False
 
     # Producers and applications write within transactions. Versions: the cluster's, and those that
-    # clients draw from. Times: between two transactions, until they are aborted, and until unused
-    # ids expire. `lone`: a partition has a single replica
+    # clients draw from. Times: between two transactions, until they are aborted, until unused ids
+    # expire, and until partitions forget silent producers. `lone`: a partition has one replica.
+    # `clocks`: a broker that starts again may have another time
     transactions: bool = False
     transaction_version: int = 2
     transactional_clients: tuple[str, ...] = ("2",)
@@ -106,7 +109,9 @@ class Settings:
     transaction_ms: int = 60
     transaction_timeout_ms: int = 600
     id_expiration_ms: int = 3000
+    producer_expiration_ms: int = DAY_MS
     lone: bool = False
+    clocks: bool = False
 
     # True if faults are few and last so long that the cluster must settle in spite of them
     lasting: bool = False
@@ -227,6 +232,11 @@ class Settings:
             raise ValueError("lasting: expected without store, found store=true")
         if self.transactions and (self.lasting or self.deletes):
             raise ValueError("transactions: expected without lasting and deletes")
+        if self.transactions and self.producer_expiration_ms <= self.delivery_timeout_ms:
+            raise ValueError(
+                f"producer_expiration_ms: expected more than delivery_timeout_ms, "
+                f"{self.delivery_timeout_ms}, found {self.producer_expiration_ms}"
+            )
         _one_of("transaction_version", self.transaction_version, (0, 1, 2))
         _one_of("transactional_ids", self.transactional_ids, (1, 2))
         _one_of("applications", self.applications, (0, 1, 2))
@@ -278,6 +288,8 @@ LASTING = ("crash", "stop", "pause", "cut", "lag")
 LASTING_FAULTS = 3
 ADD_PARTITION = "add_partition"
 """The faults that `adds_partitions` puts into a script, beside those that the seed draws."""
+CLOCK = "clock"
+"""The fault that the setting `clocks` puts into a script."""
 CONFIGURE = "configure"
 """The fault that the setting `reconfigures` puts into a script."""
 
@@ -377,4 +389,6 @@ def _transactional(seed: int) -> dict[str, Any]:
         "transaction_timeout_ms": choice((150, 400, 1500)),
         "id_expiration_ms": choice((600, 2000, 600_000)),
         "lone": chance() < 0.4,
+        "producer_expiration_ms": choice((8000, DAY_MS, DAY_MS, DAY_MS)),
+        "clocks": chance() < 0.4,
     }

@@ -76,10 +76,9 @@ class StoredBrokerHost(BrokerHost):
             transaction_config=self.transactions,
         )
         self.nodes.append(node)
-        now = simulation.timeline.now
-        self._carry_out(node.start(now, self._partitions()))
+        self._carry_out(node.start(self.clock.now_ms(), self._partitions()))
         self.client = StoreClient(self._client_id, simulation.settings.session_ms)
-        self._from_store(self.client.start(now))
+        self._from_store(self.client.start(simulation.timeline.now))
 
     def handle(self, message: Any) -> None:
         """Pass messages, timers and the session's events to the process."""
@@ -107,7 +106,7 @@ class StoredBrokerHost(BrokerHost):
                     timer = ProcessTimer(len(self.nodes), Timer(output.at_ms, WAKE))
                     timeline.at(output.at_ms, self.id, timer)
             else:
-                self._carry_out(self.node.handle(timeline.now, output))
+                self._carry_out(self.node.handle(self.clock.now_ms(), output))
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
         """Carry outputs out. A request's immediate results come after all outputs beside it."""

@@ -166,9 +166,12 @@ def resolve(
 def may_compute(group: ConsumerGroup, rules: Rules) -> bool:
     """True if a target is due: the epoch is newer than the last target, and that one is old
     enough.
+
+    A target of the future is one of a coordinator whose clock was ahead: it does not hold up this
+    one.
     """
     interval, computed = rules.assignment_interval_ms, group.target_timestamp
-    rested = not interval or not computed or rules.now >= computed + interval
+    rested = not computed or not computed <= rules.now < computed + interval
     return group.target_epoch < group.epoch and rested
 
 

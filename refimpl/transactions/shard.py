@@ -57,6 +57,8 @@ class TransactionShard:
     handlers: Mapping[type, Handler] = field(init=False)
     #: True once all that was loaded is committed
     active: bool = False
+    #: The time at which it became active
+    active_since_ms: int = 0
 
     def __attrs_post_init__(self) -> None:
         """Register the handler of each type of request."""
@@ -236,7 +238,7 @@ class TransactionShard:
 
     def loaded(self, now: int) -> Iterable[Outcome]:
         """Go on with what was decided, and start the timers. All that was loaded is committed."""
-        self.active = True
+        self.active, self.active_since_ms = True, now
         self._decide(2**63)
         yield Outcome(timers={TIME_OUT: self._next(now, TIME_OUT), EXPIRE: self._next(now, EXPIRE)})
 
@@ -260,9 +262,20 @@ class TransactionShard:
     def _time_out(
         self, now: int, transactional_id: str, metadata: TransactionMetadata
     ) -> CoordinatorRecord | None:
-        if metadata.state is not State.ONGOING or metadata.started_ms + metadata.timeout_ms > now:
+        if metadata.state is not State.ONGOING:
+            return None
+        if self._started_ms(now, metadata) + metadata.timeout_ms > now:
             return None
         return self._record(now, transactional_id, metadata.time_out())
+
+    def _started_ms(self, now: int, metadata: TransactionMetadata) -> int:
+        """The time at which a transaction began, as far as this clock can tell.
+
+        If the clock of the coordinator before was ahead, its transactions begin in the future. They
+        count from the load; else they would stay open for as long as that clock was wrong.
+        """
+        started_ms = metadata.started_ms
+        return started_ms if started_ms <= now else self.active_since_ms
 
     def _expire(
         self, now: int, transactional_id: str, metadata: TransactionMetadata

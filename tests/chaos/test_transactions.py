@@ -7,9 +7,19 @@ from attrs import evolve
 
 from chaos import story
 from chaos.faults.script import Fault, expand
+from chaos.sim.expiry import Expiry
 from chaos.sim.settings import TRANSACTION_FAULTS, Settings
 from chaos.simulator import Run, build, trace_hash
-from tests.chaos.transaction_mutants import BUGS, SHORT, TransactionBug
+from refimpl.machines.producer import Producer
+from refimpl.machines.producer_state import ProducerState
+from refimpl.messages.broker import TopicPartition
+from tests.chaos.transaction_mutants import BUGS, FUTURE, SHORT, TransactionBug
+
+EFFECTS = (
+    *("fault: clock", "producers forgotten", "forgotten producers that wrote again"),
+    "transactions that ended before they began, by the clocks",
+    "transactions that took more than a day, by the clocks",
+)
 
 
 def played(seed: int, **fixed: object) -> Run:
@@ -47,6 +57,33 @@ def test_runs_of_every_version_are_clean_and_meet_what_they_are_about() -> None:
         *(f"fault: {what}" for what in TRANSACTION_FAULTS),
     ):
         assert counts[what], what
+
+
+def test_clocks_that_jump_and_producers_that_are_forgotten_have_effects() -> None:
+    counts = Counter[str]()
+    long = {"clocks": True, "producer_expiration_ms": 8000, "id_expiration_ms": 600_000}
+    ahead = next(bug for bug in BUGS if bug.script is FUTURE).settings
+    for run in (
+        *(played(seed, **long) for seed in (0, 4)),
+        build(Settings.draw(0, **{**SHORT, **ahead}), FUTURE).go(),
+    ):
+        assert run.violation is None, (run.settings.seed, run.violation)
+        counts += run.simulation.counts
+    for what in EFFECTS:
+        assert counts[what], what
+
+
+def test_a_forgotten_producer_is_counted_again_when_it_writes() -> None:
+    name, state, counts = TopicPartition("t", 0), ProducerState(), Counter[str]()
+    expiry = Expiry(counts)
+    state.producers[7] = Producer()
+    for _ in range(2):
+        expiry.expire({name: state}, state.producers.clear)
+    assert counts["producers forgotten"] == 1
+    assert counts["forgotten producers that wrote again"] == 0
+    state.producers[7] = Producer()
+    expiry.expire({name: state}, lambda: None)
+    assert counts["forgotten producers that wrote again"] == 1
 
 
 def test_transactions_on_files_and_with_controllers_on_a_store_are_clean() -> None:

@@ -16,7 +16,8 @@ from attrs import field, frozen
 
 from chaos.campaign import SeedResult, result_of
 from chaos.faults.script import Fault, Script
-from chaos.sim.settings import Settings
+from chaos.sim.addresses import NAMED, STATE
+from chaos.sim.settings import DAY_MS, Settings
 from chaos.simulator import build
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
 
@@ -67,6 +68,7 @@ class TransactionBug:
 SHORT: dict[str, Any] = {
     **{"transactions": True, "files": False, "store": False, "follower_reads": False},
     **{"static_members": False, "reconfigures": False},
+    **{"clocks": False, "producer_expiration_ms": DAY_MS},
     **{"fault_ms": 3000, "calm_ms": 15_000, "events": 120_000},
 }
 V1: dict[str, Any] = {"transactional_clients": ("1",)}
@@ -76,6 +78,15 @@ LATE: dict[str, Any] = {
     **{"drop": 0.0, "stray": 0.0, "jitter_ms": 3, "delay_ms": 1, "lag_ms": 600, "session_ms": 600},
     **{"fetch_limit": 50, "fetch_wait_ms": 20, "transaction_ms": 20, "transactional_ids": 1},
 }
+STATE_NUMBERS = [number for number, name in NAMED.items() if name in STATE]
+CLOCKS: dict[str, Any] = {"clocks": True, "events": 200_000}
+FUTURE = (
+    Fault(100, "clock", 1, for_ms=10, part=100_000.0, how="ahead"),
+    *(Fault(400, "elect", 1, number) for number in STATE_NUMBERS),
+    *(Fault(1500, "client_crash", who, for_ms=9000, how="abandoned") for who in (1, 2, 3, 4)),
+    *(Fault(1510, "elect", 2, number) for number in STATE_NUMBERS),
+)
+"""The clock of the coordinators of all ids is ahead; their producers end, and others coordinate."""
 SLOW = tuple(
     Fault(at, "slow", 0, 12 + at // 400 % 2, for_ms=270, part=1.0, how="to")
     for at in range(300, 3000, 400)
@@ -205,6 +216,47 @@ BUGS = (
         {**V1, **LATE},
         script=SLOW,
         more=JOINS,
+    ),
+    TransactionBug(
+        "producers_expire_by_the_timestamps_of_their_records",
+        "As in Kafka: a leader whose clock is ahead forgets a producer that repeats its batch.",
+        f"{PRODUCERS}.expire",
+        "now_ms - producer.heard_ms < after_ms",
+        "now_ms - producer.timestamp_ms < after_ms",
+        "NoDuplicates",
+        16,
+        {**CLOCKS, "idempotence": True},
+    ),
+    TransactionBug(
+        "an_id_expires_within_its_transaction",
+        "The coordinator forgets an id that has a transaction open, which then nobody ends.",
+        f"{SHARD}._expire",
+        "metadata.state not in IDLE",
+        "metadata.prepared",
+        "Progress",
+        0,
+        CLOCKS,
+    ),
+    TransactionBug(
+        "a_transaction_of_the_future_stays_open",
+        "A coordinator's clock was ahead; by that of the next one nothing times out for a day.",
+        f"{SHARD}._started_ms",
+        "started_ms <= now",
+        "True",
+        "Progress",
+        0,
+        {**CLOCKS, "transaction_timeout_ms": 1500, "transaction_ms": 20, "transactional_ids": 2},
+        script=FUTURE,
+    ),
+    TransactionBug(
+        "an_assignment_of_the_future_holds_up_the_next",
+        "A coordinator's clock was ahead; the next one waits until its assignment is old enough.",
+        "refimpl.machines.consumer_heartbeat:may_compute",
+        "computed <= rules.now < computed + interval",
+        "rules.now < computed + interval",
+        "Progress",
+        171,
+        {**CLOCKS, "lossy": False},
     ),
 )
 

@@ -207,6 +207,13 @@ def test_a_target_is_that_of_the_groups_epoch() -> None:
     assert TARGET in {record.kind for record in made.records}
 
 
+def test_a_target_of_the_future_does_not_hold_up_the_next() -> None:
+    rules = evolve(RULES, now=1000, assignment_interval_ms=500)
+    for computed, due in ((501, False), (1000, False), (500, True), (1001, True)):
+        group = evolve(group_of("a"), epoch=5, target_timestamp=computed)
+        assert may_compute(group, rules) is due, computed
+
+
 def test_an_instance_id_is_nobody_elses_while_its_member_is_there() -> None:
     group = heartbeat(ConsumerGroup("g"), joins("a", instance_id="i"), RULES).group
     with pytest.raises(errors.UnreleasedInstanceId):

@@ -419,6 +419,19 @@ def test_the_time_of_a_transaction_counts_from_its_first_partition() -> None:
     assert c.metadata.started_ms == NOW + 50_000
 
 
+def test_a_transaction_that_a_clock_ahead_began_counts_from_the_load() -> None:
+    c = Conversation(now=NOW + 100_000_000)
+    c.begun(P0)
+    c.now = NOW
+    c.fail_over()
+    c.now += 59_999
+    c.take(c.coordinator.due(c.now, TIME_OUT))
+    assert c.metadata.state is Txn.ONGOING
+    c.now += 1
+    c.take(c.coordinator.due(c.now, TIME_OUT))
+    assert c.metadata.state is Txn.PREPARE_ABORT
+
+
 def test_a_decided_transaction_does_not_time_out() -> None:
     c = Conversation()
     c.end(c.begun(P0))
