@@ -355,7 +355,12 @@ def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
 
 
 def _called(piece: str) -> str | None:
-    """The operator whose application this is, arguments that are applications included."""
+    """The operator whose application this is, arguments that are applications included.
+
+    One without parameters is its name alone.
+    """
+    if re.fullmatch(r"\w+", piece):
+        return piece
     head, depth = re.match(r"(\w+)\(", piece), 0
     for at in range(head.end() - 1 if head else len(piece), len(piece)):
         depth += {"(": 1, ")": -1}.get(piece[at], 0)
