@@ -165,6 +165,10 @@ class Transactional:
         self.faults.append({"at_ns": time.monotonic_ns(), "what": what})
         self.say(what)
 
+    def meta(self) -> dict[str, Any]:
+        """What the recording tells of the run."""
+        return {"faults": self.faults}
+
     def say(self, what: str) -> None:
         click.echo(f"{time.monotonic() - self.began:7.3f} s  {what}")
 
@@ -209,7 +213,7 @@ def program(
         with recording(run) as (home, stack):
             scenario = start(home / "cluster", class_path(jars, classes), run, stack, **more)
             broken = scenario.play()
-            (run / "meta.json").write_bytes(orjson.dumps({"faults": scenario.faults}))
+            (run / "meta.json").write_bytes(orjson.dumps(scenario.meta()))
             scan(run, scenario.bootstrap)
         click.echo(f"recorded in {run}; judge it: highwater check {run}")
         click.echo(broken or kept)

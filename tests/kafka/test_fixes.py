@@ -23,6 +23,11 @@ FINDINGS = {
     "old-timestamps": "old-timestamps",
     "uncommitted-load": "uncommitted-load",
     "stale-batch": "stale-batch",
+    "share-late-write": "share-late-write",
+    "share-aborted": "share-aborted",
+    "share-leader-epoch": "share-leader-epoch",
+    "share-hole": "share-hole",
+    "share-log-start": "share-log-start",
 }
 
 

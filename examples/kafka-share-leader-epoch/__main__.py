@@ -1,0 +1,76 @@
+"""Take a replica from a partition of real Kafka, and stop its share groups by it.
+
+Starts a controller and three brokers with default settings. A group has read a part of a partition;
+the partition loses a replica by a reassignment, and its leader stays; then records are deleted
+beyond the group's start. All clients are recorded in RUN (trace format v1). Exit code 1: the group
+is given nothing any more; 0: it goes on; 2: the scenario could not be played.
+"""
+
+import time
+from typing import Any
+
+import click
+from attrs import define
+from confluent_kafka import TopicPartition as Deleted
+from kafka.admin import KafkaAdminClient
+from kafka.structs import TopicPartition
+
+from examples.brokers import NotInTimeError, until
+from examples.sharing import TOPIC, Sharing, shared
+from examples.transactions import PATIENCE_S, program
+
+LEADER = 1
+FENCED = "FencedLeaderEpochException"
+STOPPED_S = 30
+#: A fetch that is under way has ended by then (fetch.max.wait.ms).
+WAITS_S = 1
+
+
+@define
+class LeaderEpoch(Sharing):
+    """The leader stays, and its epoch grows."""
+
+    stay: bool = False
+
+    def play(self) -> str:
+        self.create(TOPIC, [[LEADER, 2, 3]], **{"min.insync.replicas": "2"})
+        self.configure()
+        self.leads(LEADER)
+        self.send_all(range(5), batch=5, name="first")
+        self.join("A")
+        self.take("A", 5)
+        self.finish("A")
+        time.sleep(WAITS_S)
+        self.send_all(range(20))
+        if not self.stay:
+            self.move([LEADER, 2])
+        self.delete(10)
+        again = self.read_on("A", STOPPED_S)
+        self.say(f"{self.complaints(FENCED)} lines of the brokers' logs have a {FENCED}")
+        self.start_and_lag()
+        self.end()
+        return "" if again else "The group is given nothing any more."
+
+    def move(self, replicas: list[int]) -> None:
+        where = TopicPartition(TOPIC, 0)
+        admin: Any = KafkaAdminClient(bootstrap_servers=self.bootstrap.split(","))
+        (error,) = admin.alter_partition_reassignments({where: replicas}).values()
+        admin.close()
+        if error is not None:
+            raise NotInTimeError(f"the reassignment is refused: {error}")
+
+        def done() -> bool:
+            return sorted(self.partitions(TOPIC, LEADER)[0].replicas) == sorted(replicas)
+
+        until("the reassignment", PATIENCE_S, done)
+        self.say(f"the partition has the replicas {replicas}, and broker {LEADER} leads on")
+
+    def delete(self, offset: int) -> None:
+        where = Deleted(TOPIC, 0, offset)
+        self.admin.delete_records([where])[where].result(PATIENCE_S)
+        self.say(f"the records below {offset} are deleted")
+
+
+if __name__ == "__main__":
+    stay = click.Option(["--stay"], is_flag=True, help="Nothing is reassigned: a control.")
+    program(__doc__ or "", shared(LeaderEpoch), "The group is given what is there.", stay)()
