@@ -49,8 +49,8 @@ class Hole(Sharing):
         self.take("A", 10)
         if self.ascending:
             self.finish("A")
-        if not self.read_on("B"):
-            raise NotInTimeError("B was given nothing")
+        if 10 + WIDE not in (behind := self.read_on("B")):
+            raise NotInTimeError(f"B was given {behind}")
         if not self.ascending:
             self.finish("A")
         self.start_and_lag()

@@ -1,6 +1,7 @@
 """AlterShareGroupOffsets: set the starts of a share group without members (KIP-932)."""
 
 from refimpl.api.call import Call, Handling, Values
+from refimpl.api.shares import NO_PARTITION, UNKNOWN
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import AlterShareOffsetsRequest, AlterShareOffsetsResponse
 
@@ -19,7 +20,11 @@ def handle(call: Call) -> Handling:
     topics: dict[tuple[str, bytes], list[Values]] = {}
     for name, error, topic_id in answer.partitions:
         topics.setdefault((name.topic, topic_id), []).append(
-            {"partition_index": name.partition, "error_code": error, "error_message": None}
+            {
+                "partition_index": name.partition,
+                "error_code": error,
+                "error_message": NO_PARTITION if error == UNKNOWN else None,
+            }
         )
     return {
         "error_code": answer.error,

@@ -1,7 +1,10 @@
 """DeleteShareGroupOffsets: delete the state of topics in a share group (KIP-932)."""
 
 from refimpl.api.call import Call, Handling
+from refimpl.api.shares import NO_PARTITION, UNKNOWN
 from refimpl.messages.group import DeleteShareOffsetsRequest, DeleteShareOffsetsResponse
+
+NOTHING = "There is no offset information to delete."
 
 
 def handle(call: Call) -> Handling:
@@ -14,7 +17,18 @@ def handle(call: Call) -> Handling:
         "error_code": answer.error,
         "error_message": answer.error_message,
         "responses": [
-            {"topic_name": name, "topic_id": topic_id, "error_code": error, "error_message": None}
+            {
+                "topic_name": name,
+                "topic_id": topic_id,
+                "error_code": error,
+                "error_message": _message(call, name, error),
+            }
             for name, error, topic_id in answer.topics
         ],
     }
+
+
+def _message(call: Call, name: str, error: str | None) -> str | None:
+    if error != UNKNOWN:
+        return None
+    return NOTHING if name in call.broker.node.metadata.topics else NO_PARTITION

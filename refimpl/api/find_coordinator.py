@@ -1,10 +1,13 @@
 """FindCoordinator, of many groups at once since version 4 (KIP-699)."""
 
+from collections.abc import Iterable
+
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.errors import endpoint_of
 from refimpl.messages.group import GROUP, FindCoordinatorRequest, FoundCoordinator
 
-BATCHED = 4
+BATCHED, SHARES = 4, 6
+SHARE = 2
 NOBODY = {"node_id": -1, "host": "", "port": -1}
 _MESSAGES = {
     None: "NONE",
@@ -18,12 +21,27 @@ def handle(call: Call) -> Handling:
     request = call.request
     key_type = getattr(request, "key_type", GROUP)
     keys = request.coordinator_keys if call.version >= BATCHED else (request.key,)
+    if key_type == SHARE and call.version < SHARES:
+        return _refused(call, keys)
     answer = yield FindCoordinatorRequest(key_type, tuple(keys))
     found = [_found(call, one) for one in answer.coordinators]
     if call.version >= BATCHED:
         return {"coordinators": found}
     error = answer.coordinators[0].error
     return {**found[0], "error_message": _MESSAGES.get(error, answer.coordinators[0].message)}
+
+
+def _refused(call: Call, keys: Iterable[str]) -> Values:
+    """The answer to a version that knows no coordinators of share groups (KIP-932)."""
+    refused = {"error_code": "INVALID_REQUEST", "error_message": "", **NOBODY}
+    if call.version >= BATCHED:
+        return {"coordinators": [{"key": key, **refused} for key in keys]}
+    return {
+        **refused,
+        "error_message": "This most likely occurs because of a request being "
+        "malformed by the client library or the message was sent to an incompatible broker. "
+        "See the broker logs for more details.",
+    }
 
 
 def _found(call: Call, one: FoundCoordinator) -> Values:

@@ -4,10 +4,12 @@ from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED
 from refimpl.api.shares import (
     NO_LEADER,
+    REFUSED,
     UNKNOWN_ID,
     acknowledgements,
     by_topic_id,
     endpoints,
+    is_nameless,
     leader,
     named,
 )
@@ -17,10 +19,12 @@ from refimpl.messages.share import ShareAcknowledgeRequest, ShareAcknowledgeResp
 def handle(call: Call) -> Handling:
     """Acknowledge; the answer comes once that is written."""
     request = call.request
+    if is_nameless(request):
+        return REFUSED
     partitions, unknown = named(call, request.topics)
     answer: ShareAcknowledgeResponse = yield ShareAcknowledgeRequest(
-        request.group_id or "",
-        request.member_id or "",
+        request.group_id,
+        request.member_id,
         request.share_session_epoch,
         acknowledgements(partitions),
         getattr(request, "is_renew_ack", False),
@@ -50,7 +54,7 @@ def handle(call: Call) -> Handling:
         found.append({"topic_id": topic_id, "partitions": [refused]})
     return {
         "error_code": answer.error,
-        "error_message": answer.error_message,
+        "error_message": None,
         "acquisition_lock_timeout": answer.lock_timeout_ms,
         "responses": found,
         "node_endpoints": endpoints(

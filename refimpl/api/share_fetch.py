@@ -1,13 +1,17 @@
 """ShareFetch: acknowledge records, and acquire others (KIP-932, KIP-1206, KIP-1222)."""
 
+from typing import Any
+
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.errors import MOVED, code
 from refimpl.api.shares import (
     NO_LEADER,
+    REFUSED,
     UNKNOWN_ID,
     acknowledgements,
     by_topic_id,
     endpoints,
+    is_nameless,
     leader,
     named,
 )
@@ -23,11 +27,13 @@ from refimpl.wire.messages import milliseconds
 def handle(call: Call) -> Handling:
     """Acknowledge, and fetch or wait."""
     request = call.request
+    if is_nameless(request) or _renews_and_fetches(request):
+        return REFUSED
     partitions, unknown = named(call, request.topics)
     forgotten, _ = named(call, request.forgotten_topics_data)
     answer: ShareFetchResponse = yield ShareFetchRequest(
-        request.group_id or "",
-        request.member_id or "",
+        request.group_id,
+        request.member_id,
         request.share_session_epoch,
         tuple(partitions),
         tuple(forgotten),
@@ -52,11 +58,17 @@ def handle(call: Call) -> Handling:
     ]
     return {
         "error_code": answer.error,
-        "error_message": answer.error_message,
+        "error_message": None,
         "acquisition_lock_timeout": answer.lock_timeout_ms,
         "responses": found,
         "node_endpoints": endpoints(call, moved),
     }
+
+
+def _renews_and_fetches(request: Any) -> bool:
+    """True if a request renews locks, and wants records, too (KIP-1222)."""
+    wanted = request.max_bytes, request.min_bytes, request.max_records
+    return getattr(request, "is_renew_ack", False) and any((*wanted, request.max_wait))
 
 
 def _values(number: int, error: str | None, current: Values) -> dict[str, object]:

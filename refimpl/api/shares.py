@@ -10,7 +10,23 @@ from refimpl.messages.broker import TopicPartition
 from refimpl.messages.share import AcknowledgementBatch
 
 UNKNOWN_ID = "UNKNOWN_TOPIC_ID"
-NO_LEADER = {"leader_id": -1, "leader_epoch": -1}
+UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
+NO_PARTITION = "This server does not host this topic-partition."
+NO_LEADER = {"leader_id": 0, "leader_epoch": 0}
+"""Zeros where no leader is told, as Kafka has it."""
+REFUSED: Values = {
+    "error_code": "INVALID_REQUEST",
+    "error_message": None,
+    "acquisition_lock_timeout": 0,
+    "responses": [],
+    "node_endpoints": [],
+}
+"""The answer to a request that cannot be meant."""
+
+
+def is_nameless(request: Any) -> bool:
+    """True if a request lacks the name of its group, or of its member."""
+    return request.group_id is None or request.member_id is None
 
 
 def named(call: Call, topics: Iterable[Any]) -> tuple[dict[TopicPartition, Any], list[Any]]:

@@ -249,11 +249,18 @@ class ShareGroupState:
     def _describe(self, now: int, number: int, request: Request) -> None:
         body: m.DescribeShareOffsetsRequest = request.body
         group = self._shard(number).store.groups.committed(body.group_id)
-        if not isinstance(group, ShareGroup):
-            why = f"Group {body.group_id} not found."
-            self.context.respond(request, m.refused(body, "GROUP_ID_NOT_FOUND", why))
-            return
         wanted = body.partitions
+        if not isinstance(group, ShareGroup):  # nothing is known of where it starts
+            topics = self.metadata.topics
+            unknown = [
+                m.DescribedShareOffset(one, Uuid(topics[one.topic].topic_id))
+                if one.topic in topics
+                else m.DescribedShareOffset(one)
+                for one in wanted or ()
+            ]
+            response = m.DescribeShareOffsetsResponse(body.group_id, None, None, unknown)
+            self.context.respond(request, response)
+            return
         if wanted is None:
             wanted = [
                 TopicPartition(name, partition)
@@ -290,7 +297,7 @@ class ShareGroupState:
         end: int | None,
     ) -> m.DescribedShareOffset:
         if topic_id is None:
-            return m.DescribedShareOffset(name, error=UNKNOWN)
+            return m.DescribedShareOffset(name)
         answer = answers[s.ShareKey(group_id, topic_id, name.partition)]
         if answer.error is not None:
             return m.DescribedShareOffset(name, topic_id, error=answer.error)
@@ -309,13 +316,14 @@ class ShareGroupState:
         self._operate(now, number, lambda one: one.reset(body.group_id, found))
         epoch, _ = logic.initialising(body.group_id)
         starts = dict(body.offsets)
+        of_topics = {one.topic: topic_id for one, topic_id in ids.items()}
 
         def answered(when: int, answers: dict[s.ShareKey, s.ShareStateResponse]) -> None:
             errors = {(key.topic_id, key.partition): one.error for key, one in answers.items()}
             results = [
-                (one, UNKNOWN, NO_ID)
-                if one not in ids
-                else (one, errors[ids[one], one.partition], ids[one])
+                (one, errors[ids[one], one.partition], ids[one])
+                if one in ids
+                else (one, UNKNOWN, of_topics.get(one.topic, NO_ID))
                 for one, _ in body.offsets
             ]
             self.context.respond(request, m.AlterShareOffsetsResponse(None, None, results))
@@ -332,7 +340,9 @@ class ShareGroupState:
         body: m.DeleteShareOffsetsRequest = request.body
         group = self._logic(number).empty(body.group_id)
         topics = self.metadata.topics
-        ids = {one: Uuid(topics[one].topic_id) for one in body.topics if one in topics}
+        known = {*group.initialized, *group.initializing}
+        named = {one: Uuid(topics[one].topic_id) for one in body.topics if one in topics}
+        ids = {one: topic_id for one, topic_id in named.items() if topic_id in known}
         asked = self._deletions(group, set(ids.values()))
 
         def answered(when: int, answers: dict[s.ShareKey, s.ShareStateResponse]) -> None:

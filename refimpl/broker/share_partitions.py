@@ -22,7 +22,9 @@ from refimpl.broker.share_sessions import (
     UnknownSharePartition,
 )
 from refimpl.errors import Refusal
+from refimpl.machines.share_errors import InvalidAcknowledgement
 from refimpl.machines.share_partition import (
+    RENEW,
     Acknowledgement,
     DeliveryState,
     SharePartition,
@@ -205,6 +207,7 @@ class SharePartitions:
 
             try:
                 shared = self._known(body.group_id, name)
+                _check_renewals(batches, body.is_renew)
                 write = shared.share.acknowledge(
                     body.member_id,
                     [Acknowledgement(*one) for one in batches],
@@ -524,3 +527,11 @@ def _milliseconds(reset: str) -> int:
         else:
             number += one
     return int(total)
+
+
+def _check_renewals(batches: Sequence[m.AcknowledgementBatch], renews: bool) -> None:
+    """Refuse a batch that renews locks in a request that does not say so (KIP-1222)."""
+    for first, last, types in batches:
+        if RENEW in types and not renews:
+            why = "only a request that renews may renew"
+            raise InvalidAcknowledgement(first, last, len(types), why)

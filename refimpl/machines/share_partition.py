@@ -246,6 +246,8 @@ class SharePartition:
             for offset in range(max(first, self.start), last + 1):
                 kind = types[0 if len(types) == 1 else offset - first]
                 held = changes.get(offset) or self._held(offset, member)
+                if held.target is not None:  # an earlier batch of the same request
+                    raise InvalidRecordState(offset, "being written", member, member)
                 if kind == RENEW:
                     changes[offset] = evolve(held, until_ms=renew_until_ms)
                 else:

@@ -102,4 +102,72 @@ ROWS: tuple[Row, ...] = (
         "`total_bytes`, `usable_bytes`",
         "without `--data` nobody knows how much room there is",
     ),
+    Row(
+        ".*Share.*",
+        r"error_message$",
+        "`error_message`",
+        "a refusal of share groups: in our own words",
+    ),
+    Row(
+        "ShareGroupHeartbeat|ShareGroupDescribe",
+        r"(member|group|assignment)_epoch$",
+        "epochs",
+        "the first epoch of a share group: 2 with Kafka, which counts its creation; 1 with us",
+    ),
+    Row(
+        "ShareFetch",
+        r"^\.answer\.error_code$",
+        "a topic that does not exist",
+        "a first fetch of an unknown topic id alone: Kafka fails with `UNKNOWN_SERVER_ERROR`; we "
+        "name the topic",
+        "UNKNOWN_SERVER_ERROR",
+        "NONE",
+    ),
+    Row(
+        "ShareFetch",
+        r"^\.answer\.acquisition_lock_timeout$",
+        "a topic that does not exist",
+        "a first fetch of an unknown topic id alone: Kafka fails with `UNKNOWN_SERVER_ERROR`; we "
+        "name the topic",
+        0,
+        30_000,
+    ),
+    Row(
+        "ShareFetch",
+        r"^\.answer\.responses\[0\]$",
+        "a topic that does not exist",
+        "a first fetch of an unknown topic id alone: Kafka fails with `UNKNOWN_SERVER_ERROR`; we "
+        "name the topic",
+        None,
+    ),
+    Row(
+        "ShareAcknowledge",
+        r"partitions\[0\]\.error_code$",
+        "offsets beyond all that was given",
+        "`INVALID_REQUEST` with Kafka, `INVALID_RECORD_STATE` with us, as for all that a member "
+        "does not hold",
+        "INVALID_REQUEST",
+        "INVALID_RECORD_STATE",
+    ),
+    Row(
+        "(Initialize|Read|Write|Delete)ShareGroupState(Summary)?",
+        r"partitions\[0\]\.(error_code|start_offset|state_epoch)$",
+        "topics that do not exist, states that do not",
+        "requests that only brokers send: our share coordinator asks nobody whether the topic is "
+        "there, and calls a state that was never initialised `UNKNOWN_TOPIC_OR_PARTITION` where "
+        "Kafka says `INVALID_REQUEST`; a read of leader epoch -1 is of a lower one to us",
+    ),
+    Row(
+        "InitializeShareGroupState",
+        r"results\[0\]$",
+        "an empty group id",
+        "a group without a name: Kafka answers nothing; we initialise its state",
+    ),
+    Row(
+        "FindCoordinator",
+        r"coordinators\[0\]\.error_message$",
+        "`error_message`",
+        "a key that names no share partition: Kafka gives no reason",
+        "",
+    ),
 )

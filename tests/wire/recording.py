@@ -7,7 +7,7 @@ Kafka leaves to chance are sorted.
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,15 +76,21 @@ class Recorder:
         *,
         at: int | None = None,
         patient: bool | None = None,
+        until: Callable[[Mapping[str, Any]], bool] | None = None,
         **values: Any,
     ) -> dict[str, Any]:
         """One step.
 
         `at` names another broker than the first one. It is asked once, unless one is `patient`.
+        With `until` it is asked until the answer is so, and the last one is kept.
         """
         client = self.client if at is None else self._client_of(at)
         waits = at is None if patient is None else patient
         answer = self._asked(client, api, version, values, waits=waits)
+        end = time.monotonic() + QUIET_SECONDS
+        while until is not None and not until(answer) and time.monotonic() < end:
+            time.sleep(PAUSE_SECONDS)
+            answer = self._asked(client, api, version, values, waits=waits)
         if answer.get(THROTTLE_TIME, 0) > 0:
             self.client.again()
         if api == "AlterClientQuotas":

@@ -14,6 +14,7 @@ from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of
 from tests.wire.quota_scripts import quotas, throttles
 from tests.wire.refusal_scripts import describing, leaving, reading, writing
 from tests.wire.role_scripts import roles
+from tests.wire.share_scripts import share_groups, share_offsets, share_sessions, share_states
 from tests.wire.transaction_scripts import transactions, transactions_of_brokers
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
@@ -522,4 +523,8 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "describing": describing,
     "leaving": leaving,
     "transactions_of_brokers": transactions_of_brokers,
+    "share_groups": share_groups,
+    "share_sessions": share_sessions,
+    "share_states": share_states,
+    "share_offsets": share_offsets,
 }

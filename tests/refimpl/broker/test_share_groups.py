@@ -102,7 +102,8 @@ class Node:
         epoch = self.sessions[member]
         self.sessions[member] = epoch + 1
         batches = (s.AcknowledgementBatch(first, last, types),)
-        (answer,) = self.ask(s.ShareAcknowledgeRequest("g", member, epoch, {ORDERS: batches}))
+        renews, acks = RENEW in types, {ORDERS: batches}
+        (answer,) = self.ask(s.ShareAcknowledgeRequest("g", member, epoch, acks, renews))
         ((_, error, _),) = answer.partitions
         return error
 
@@ -172,6 +173,24 @@ def test_a_lock_that_is_over_gives_the_record_to_another_member(node: Node) -> N
     assert node.acknowledge("a", 0, 1, RENEW) is None
     node.later(15_001)
     assert node.given("b") == [(2, 9, 2)]
+
+
+def test_only_a_request_that_renews_may_renew(node: Node) -> None:
+    node.given("a")
+    renewal = {ORDERS: (s.AcknowledgementBatch(0, 1, (RENEW,)),)}
+    (answer,) = node.ask(s.ShareAcknowledgeRequest("g", "a", 1, renewal))
+    assert [error for _, error, _ in answer.partitions] == ["INVALID_REQUEST"]
+    node.later(30_000)
+    assert node.given("b") == [(0, 9, 2)], "the locks were not renewed"
+
+
+def test_a_request_acknowledges_a_record_once(node: Node) -> None:
+    node.given("a")
+    twice = {ORDERS: tuple(s.AcknowledgementBatch(first, 3, (ACCEPT,)) for first in (2, 3))}
+    (answer,) = node.ask(s.ShareAcknowledgeRequest("g", "a", 1, twice))
+    assert [error for _, error, _ in answer.partitions] == ["INVALID_RECORD_STATE"]
+    node.later(30_000)
+    assert node.given("b") == [(0, 9, 2)], "nothing was taken"
 
 
 def test_a_session_that_ends_gives_its_records_back(node: Node) -> None:
@@ -255,7 +274,7 @@ def test_an_operator_sets_the_start_of_a_group_without_members(node: Node) -> No
     node.ask(s.ShareFetchRequest("g", "c", s.FINAL_EPOCH, (), (), {}))
     node.heartbeat("c", -1)
     assert node.ask(g.DeleteGroupRequest("g"))[0].error is None
-    assert node.ask(g.DescribeShareOffsetsRequest("g", None))[0].error == "GROUP_ID_NOT_FOUND"
+    assert node.ask(g.DescribeShareOffsetsRequest("g", None))[0].partitions == []
 
 
 def test_other_protocols_do_not_see_a_share_group(node: Node) -> None:
