@@ -139,6 +139,8 @@ class Each:
     answers: str
     #: An operation on the cluster that allows all of it
     or_cluster: Operation | None = None
+    #: The handler is always asked, and an error of the whole request is told alone
+    whole_first: bool = False
 
     def __call__(self, call: Call, proceed: Proceed) -> Result:
         """Proceed with what is allowed."""
@@ -155,15 +157,15 @@ class Each:
                 refused.append(self.refused(call, one, FAILED[resource[0]]))
         if not refused:
             return proceed(call)
-        if not kept:
+        if not kept and not self.whole_first:
             return {self.answers: refused}
         call.request = replace(call.request, **{self.field: tuple(kept)})
         return self._merged(call, proceed, refused)
 
     def _merged(self, call: Call, proceed: Proceed, refused: list[Values]) -> Handling:
         answer = cast("Values", (yield from advanced(proceed(call))))
-        if self.answers not in answer:  # refused as a whole
-            return answer
+        if self.answers not in answer or (self.whole_first and answer.get("error_code")):
+            return answer  # refused as a whole
         return {**answer, self.answers: (*answer[self.answers], *refused)}
 
 

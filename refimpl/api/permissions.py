@@ -627,12 +627,19 @@ def _offsets_of_shares(call: Call, topic: Any, error: str) -> Values:
 
 
 def _share_offsets(call: Call, answer: Values) -> Values:
-    """The offsets of topics that the client may describe."""
+    """The offsets of topics that the client may describe; others that it named are refused."""
+    named = {one.group_id: one.topics for one in call.request.groups}
 
     def told(group: Values) -> Values:
         topics = group.get("topics", ())
         seen = [one for one in topics if may(call, DESCRIBE, TOPIC, one["topic_name"])]
-        return {**group, "topics": seen}
+        wanted = () if group.get("error_code") else named[group["group_id"]] or ()
+        refused = [
+            _offsets_of_shares(call, one, "TOPIC_AUTHORIZATION_FAILED")
+            for one in wanted
+            if not may(call, DESCRIBE, TOPIC, one.topic_name)
+        ]
+        return {**group, "topics": [*seen, *refused]}
 
     return {**answer, "groups": [told(one) for one in answer["groups"]]}
 
@@ -810,8 +817,14 @@ RULES: Mapping[str, Sequence[Rule]] = {
         Changed(_described_members),
         Changed(_group_operations),
     ),
-    "ShareFetch": (on_group(READ), Each("topics", READ, _topic_by_id, _shared, "responses")),
-    "ShareAcknowledge": (on_group(READ), Each("topics", READ, _topic_by_id, _shared, "responses")),
+    "ShareFetch": (
+        on_group(READ),
+        Each("topics", READ, _topic_by_id, _shared, "responses", whole_first=True),
+    ),
+    "ShareAcknowledge": (
+        on_group(READ),
+        Each("topics", READ, _topic_by_id, _shared, "responses", whole_first=True),
+    ),
     "InitializeShareGroupState": (OnCluster((CLUSTER_ACTION,), _no_state),),
     "ReadShareGroupState": (OnCluster((CLUSTER_ACTION,), _no_state),),
     "WriteShareGroupState": (OnCluster((CLUSTER_ACTION,), _no_state),),
@@ -823,11 +836,14 @@ RULES: Mapping[str, Sequence[Rule]] = {
     ),
     "AlterShareGroupOffsets": (
         on_group(READ),
-        Each("topics", READ, _topic_named, _offsets_of_shares, "responses"),
+        Each("topics", READ, _topic_named, _offsets_of_shares, "responses", whole_first=True),
     ),
     "DeleteShareGroupOffsets": (
         on_group(DELETE),
-        Each("topics", READ, _topic_named, _element("topic_name", named=True), "responses"),
+        Each(
+            *("topics", READ, _topic_named, _element("topic_name", named=True), "responses"),
+            whole_first=True,
+        ),
     ),
     "ListConfigResources": (OnCluster((DESCRIBE_CONFIGS,), _error),),
     "DescribeTopicPartitions": (

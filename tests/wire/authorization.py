@@ -191,6 +191,57 @@ def requests(topic_id: bytes) -> Mapping[str, tuple[int, Mapping[str, Any]]]:
         "DescribeTopicPartitions": (0, {"topics": topics(), "response_partition_limit": 9}),
         "DescribeQuorum": (1, {"topics": []}),
         "UnregisterBroker": (0, {"broker_id": 77}),
+        **_share_requests(topic_id),
+    }
+
+
+def _share_requests(topic_id: bytes) -> Mapping[str, tuple[int, Mapping[str, Any]]]:
+    """Those of share groups (KIP-932); what is granted is refused for other reasons."""
+    group = {"group_id": "g"}
+    member = {**group, "member_id": "m", "share_session_epoch": 7}
+    acks = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+    partition = {"partition_index": 0, "acknowledgement_batches": [acks]}
+    shared = [{"topic_id": topic_id, "partitions": [partition]}]
+    wants = {"max_wait": 0, "min_bytes": 0, "max_bytes": 1, "max_records": 1, "batch_size": 1}
+
+    def state(**of: Any) -> dict[str, Any]:
+        one = {"topic_id": topic_id, "partitions": [{"partition": 0, **of}]}
+        return {"group_id": "absent", "topics": [one]}
+
+    written: dict[str, Any] = {
+        "state_epoch": 0,
+        "leader_epoch": 0,
+        "start_offset": 0,
+        "state_batches": [],
+    }
+    starts = [{"partition_index": 0, "start_offset": 0}]
+    named = [{"topic_name": name, "partitions": [0]} for name in ("t", "absent")]
+    begun = [{"topic_name": name, "partitions": starts} for name in ("t", "absent")]
+    return {
+        "ShareGroupHeartbeat": (
+            *(1,),
+            {**group, "member_id": "m", "member_epoch": 7, "subscribed_topic_names": None},
+        ),
+        "ShareGroupDescribe": (
+            *(1,),
+            {"group_ids": ["g", "h"], "include_authorized_operations": True},
+        ),
+        "ShareFetch": (1, {**member, **wants, "topics": shared, "forgotten_topics_data": []}),
+        "ShareAcknowledge": (1, {**member, "topics": shared}),
+        "InitializeShareGroupState": (0, state(state_epoch=-1, start_offset=0)),
+        "ReadShareGroupState": (0, state(leader_epoch=0)),
+        "WriteShareGroupState": (0, state(**written)),
+        "DeleteShareGroupState": (0, state()),
+        "ReadShareGroupStateSummary": (0, state(leader_epoch=0)),
+        "DescribeShareGroupOffsets": (
+            *(0,),
+            {"groups": [{**group, "topics": named}, {"group_id": "h", "topics": None}]},
+        ),
+        "AlterShareGroupOffsets": (0, {**group, "topics": begun}),
+        "DeleteShareGroupOffsets": (
+            *(0,),
+            {**group, "topics": [{"topic_name": name} for name in ("t", "absent")]},
+        ),
     }
 
 
