@@ -164,6 +164,8 @@ public final class Sharing {
         Map<?, SharePartitionOffsetInfo> found = admin.listShareGroupOffsets(
             Map.of(group, new ListShareGroupOffsetsSpec())).partitionsToOffsetInfo(group).get();
         SharePartitionOffsetInfo told = found.values().iterator().next();
+        if (told == null)
+            return "starts -1 -1";
         String where = '"' + topic + ":0\"";
         write("committed", began, "ok", inGroup(), "\"partitions\":[" + where + ']',
             "\"offsets\":{" + where + ':' + told.startOffset() + '}');
