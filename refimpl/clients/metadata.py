@@ -4,11 +4,12 @@ An answer of an older leader epoch does not replace a newer one (KIP-320). A cli
 broker for a while begins again with its bootstrap servers (KIP-899, KIP-1102).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, field
 
 from refimpl.messages.broker import MetadataResponse, TopicPartition
+from refimpl.records.schema import Uuid
 
 NOBODY = -1
 
@@ -43,6 +44,11 @@ class ClientMetadata:
     leaders: dict[TopicPartition, Leader] = field(factory=dict[TopicPartition, Leader])
     nodes: list[int] = field(init=False)
     updated_ms: int | None = None
+    #: Of all topics of the last answer, in use or not
+    topic_ids: Mapping[str, Uuid] = field(factory=dict[str, Uuid])
+    names: frozenset[str] = frozenset()
+    #: Counts the answers
+    updates: int = 0
     #: Somebody has seen that it is old, or a topic is missing
     wanted: bool = True
 
@@ -89,6 +95,9 @@ class ClientMetadata:
     def update(self, now: int, answer: MetadataResponse) -> None:
         """A broker has answered about all topics in use."""
         self.updated_ms, self.wanted = now, False
+        self.updates += 1
+        self.topic_ids = answer.topic_ids
+        self.names = frozenset([one.partition.topic for one in answer.partitions])
         found: dict[str, list[TopicPartition]] = {name: [] for name in self.topics}
         nodes: set[int] = set()
         for one in answer.partitions:

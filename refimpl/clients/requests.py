@@ -18,6 +18,8 @@ class Pending:
     kind: str
     #: What it carries, in the client's words
     what: Sequence[Any]
+    #: Where an answer may take longer than request.timeout.ms
+    timeout_ms: int | None = None
 
 
 @define(eq=False)
@@ -66,11 +68,12 @@ class Nodes:
         *,
         kind: str = "produce",
         expects_answer: bool = True,
+        timeout_ms: int | None = None,
     ) -> int:
         """The correlation id of a request that is sent now."""
         self._last_id += 1
         if expects_answer:
-            self._pending[self._last_id] = Pending(node, now, kind, what)
+            self._pending[self._last_id] = Pending(node, now, kind, what, timeout_ms)
             self._in_flight[node] = self.in_flight(node) + 1
         return self._last_id
 
@@ -102,15 +105,12 @@ class Nodes:
 
     def timed_out(self, now: int) -> list[int]:
         """Nodes of which a request has waited for request.timeout.ms."""
-        return sorted(
-            {
-                one.node
-                for one in self._pending.values()
-                if now - one.sent_ms >= self.request_timeout_ms
-            }
-        )
+        return sorted({one.node for one in self._pending.values() if now >= self._until(one)})
+
+    def _until(self, one: Pending) -> int:
+        patience = self.request_timeout_ms if one.timeout_ms is None else one.timeout_ms
+        return one.sent_ms + patience
 
     def next_timeout_ms(self) -> float:
         """When the next request has waited too long."""
-        oldest = min((one.sent_ms for one in self._pending.values()), default=inf)
-        return oldest + self.request_timeout_ms
+        return min(map(self._until, self._pending.values()), default=inf)

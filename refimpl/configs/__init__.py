@@ -3,6 +3,7 @@
 from refimpl.configs.definition import (
     AUTHORIZER,
     BROKER,
+    CONSUMER,
     GROUP,
     PRODUCER,
     QUOTA,
@@ -20,12 +21,13 @@ from refimpl.configs.validation import (
     validate_quota,
     validate_topic,
 )
-from refimpl.configs.values import ConfigError, Type, Value, show
+from refimpl.configs.values import ConfigError, Type, Value, duration_ms, show
 
 __all__ = [
     "AUTHORIZER",
     "BROKER",
     "BROKER_NAME",
+    "CONSUMER",
     "GROUP",
     "GROUP_NAME",
     "PRODUCER",
@@ -39,6 +41,7 @@ __all__ = [
     "Synonym",
     "Type",
     "Value",
+    "duration_ms",
     "group_limits",
     "has_effect",
     "is_list",

@@ -18,6 +18,7 @@ from refimpl.configs.values import (
     between,
     each_of,
     gzip_level,
+    offset_reset,
     one_of,
     one_of_any_case,
     parse,
@@ -83,6 +84,8 @@ def _valid(name: str, text: str, type: Type) -> Valid:
     """The check that Kafka describes so."""
     if name.endswith("replication.throttled.replicas"):
         return throttled_replicas
+    if name == "auto.offset.reset":
+        return offset_reset
     if found := _RANGE.fullmatch(text):
         return _in_range(*found.groups())
     if text.startswith(ANY_CASE):
@@ -108,6 +111,7 @@ TOPIC: Mapping[str, Definition] = load("topic")
 GROUP: Mapping[str, Definition] = load("group")
 QUOTA: Mapping[str, Definition] = load("quotas")
 PRODUCER: Mapping[str, Definition] = load("producer")
+CONSUMER: Mapping[str, Definition] = load("consumer")
 
 
 def has_effect(name: str) -> bool:

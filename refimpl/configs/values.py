@@ -21,6 +21,10 @@ Valid = Callable[[str, Value], None]
 _COMMA = re.compile(r"\s*,\s*")
 _BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 _REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
+RESETS, BY_DURATION = ("latest", "earliest", "none"), "by_duration:"
+_DURATION = re.compile(
+    r"P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]+)?)S)?)?", re.IGNORECASE
+)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -119,6 +123,23 @@ def throttled_replicas(name: str, value: Value) -> None:
         f"{name} must be the literal '*' or a list of replicas in the following format: "
         "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
     )
+
+
+def offset_reset(name: str, value: Value) -> None:
+    """One of Kafka's strategies of reset, or a duration of ISO 8601 (KIP-1106)."""
+    if value not in RESETS and duration_ms(value) is None:
+        raise ConfigError.of(
+            name, value, f"expected {', '.join(RESETS)}, or {BY_DURATION}PnDTnHnMn.nS"
+        )
+
+
+def duration_ms(value: str) -> int | None:
+    """The milliseconds of `by_duration:PnDTnHnMn.nS`; None if it is no such text."""
+    found = _DURATION.fullmatch(value.removeprefix(BY_DURATION))
+    if not value.startswith(BY_DURATION) or found is None or not any(found.groups()):
+        return None
+    days, hours, minutes, seconds = (float(one or 0) for one in found.groups())
+    return round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
 
 
 def anything(name: str, value: Value) -> None:

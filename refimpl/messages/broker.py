@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from refimpl.machines.replica_log import Batch, EpochEnd, Records
+from refimpl.records.schema import Uuid
 from refimpl.storage.format.txn_index import AbortedTxn
 
 CONSUMER = -1
@@ -321,10 +322,14 @@ class PartitionMetadata(NamedTuple):
 
 
 class MetadataResponse(NamedTuple):
-    """All partitions of the topics asked for, and the errors of topics without any."""
+    """All partitions of the topics asked for, and the errors of topics without any.
+
+    Clients also learn the topics' ids (KIP-516).
+    """
 
     partitions: Sequence[PartitionMetadata]
     errors: Mapping[str, str] = {}
+    topic_ids: Mapping[str, Uuid] = {}
 
 
 Input: TypeAlias = Request | Response | Timer

@@ -8,6 +8,7 @@ import java.util.TreeMap;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
@@ -53,6 +54,7 @@ public final class Settings {
         all.put("topic", definitions(LogConfig.configDefCopy()));
         all.put("group", definitions(GroupConfig.CONFIG_DEF));
         all.put("producer", definitions(ProducerConfig.configDef()));
+        all.put("consumer", definitions(ConsumerConfig.configDef()));
         all.put("brokerQuotas", definitions(QuotaConfig.brokerQuotaConfigs()));
         all.put("clientQuotas", definitions(QuotaConfig.userAndClientQuotaConfigs()));
         all.put("ipQuotas", definitions(QuotaConfig.ipConfigs()));

@@ -1,0 +1,82 @@
+"""The coordinator of a consumer's group: found, asked, and found again when it has moved."""
+
+from math import inf
+from typing import Any
+
+from attrs import define, field
+
+from refimpl.clients.consumer.errors import COORDINATOR_BUSY, COORDINATOR_MOVED
+from refimpl.clients.network import Network, Then, coordinator_at
+from refimpl.messages.group import GROUP, FindCoordinatorRequest, FindCoordinatorResponse
+
+
+@define(eq=False)
+class Coordinator:
+    """The broker that a group's requests go to."""
+
+    group: str
+    network: Network
+    target: int | None = None
+    #: Why there can be none, such as GROUP_AUTHORIZATION_FAILED
+    error: str | None = None
+    _finding: bool = field(default=False, init=False)
+    _not_before: int = field(default=0, init=False)
+    _failures: int = field(default=0, init=False)
+
+    def is_ready(self, now: int) -> bool:
+        """True if it may be asked now."""
+        return self.target is not None and self.network.nodes.is_ready(self.target, now)
+
+    def ask(self, now: int, body: Any, then: Then, *, timeout_ms: int | None = None) -> None:
+        """Send it a request; whoever calls has seen that it is ready."""
+        assert self.target is not None
+        self.network.ask(now, self.target, body, then, timeout_ms=timeout_ms)
+
+    def find(self, now: int) -> None:
+        """Look it up, unless it is known, or an answer may still come."""
+        if self.target is not None or self._finding or now < self._not_before:
+            return
+        node = self.network.anybody(now)
+        if node is not None:
+            self._finding = True
+            self.network.ask(now, node, FindCoordinatorRequest(GROUP, (self.group,)), self._found)
+
+    def _found(self, now: int, answer: FindCoordinatorResponse | None) -> None:
+        self._finding = False
+        found = None if answer is None else answer.coordinators[0]
+        if found is not None and found.error is None:
+            self.target = coordinator_at(found.node_id)
+            self._failures, self.error = 0, None
+            return
+        if found is not None and found.error not in COORDINATOR_MOVED | COORDINATOR_BUSY:
+            self.error = found.error
+        self._wait(now)
+
+    def _wait(self, now: int) -> None:
+        self._not_before = now + self.network.backoff.wait_ms(self._failures)
+        self._failures += 1
+
+    def unknown(self, now: int) -> None:
+        """It is another broker now, or does not answer."""
+        self.target = None
+        self._wait(now)
+
+    def is_trouble(self, now: int, error: str | None) -> bool:
+        """True if an error, or an answer that did not come, is about the coordinator itself.
+
+        Then the same request may be sent again later, to it or to another one.
+        """
+        if error is None or error in COORDINATOR_MOVED:
+            self.unknown(now)
+            return True
+        return error in COORDINATOR_BUSY
+
+    def due(self, now: int) -> float:
+        """When it must be looked up."""
+        if self.target is not None:
+            return self.network.nodes.ready_at(self.target)
+        if self._finding:
+            return inf
+        nodes = self.network.metadata.nodes
+        ready = self.network.nodes.any_ready_at(nodes, now)
+        return max(self._not_before, now + 1, ready)
