@@ -8,7 +8,8 @@
 
 Brokers for tests: `Cluster` and `BlockingCluster`; with what a test asks for, `Kafka` and `Trace`,
 and for unittest `KafkaTest` and `KafkaTraceTest`. Clients: `Producer` and `AsyncProducer`, with
-`ProducerRecord`, `RecordMetadata` and `SendError`. Recordings of clients: `recorded`, `fault` and
+`ProducerRecord`, `RecordMetadata` and `SendError`; `Consumer` and `AsyncConsumer`, with
+`ConsumerRecord` and `ConsumerError`. Recordings of clients: `recorded`, `fault` and
 `settle`. Verdicts: `load`, `check` and, for Spark, `violations`. A name whose packages are not
 installed says which extra brings them.
 """
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
     from refimpl.edge import Security as Security
     from refimpl.edge import UnknownBroker as UnknownBroker
     from refimpl.edge import UnknownPartition as UnknownPartition
+    from refimpl.edge.clients import AsyncConsumer as AsyncConsumer
     from refimpl.edge.clients import AsyncProducer as AsyncProducer
+    from refimpl.edge.clients import Consumer as Consumer
+    from refimpl.edge.clients import ConsumerError as ConsumerError
+    from refimpl.edge.clients import ConsumerRecord as ConsumerRecord
     from refimpl.edge.clients import Producer as Producer
     from refimpl.edge.clients import ProducerRecord as ProducerRecord
     from refimpl.edge.clients import RecordMetadata as RecordMetadata
@@ -59,12 +64,16 @@ if TYPE_CHECKING:
     from traces.testing import Trace as Trace
 
 __all__ = [
+    "AsyncConsumer",
     "AsyncProducer",
     "BadInput",
     "BlockingCluster",
     "Cluster",
     "ClusterError",
     "ConfigError",
+    "Consumer",
+    "ConsumerError",
+    "ConsumerRecord",
     "Cue",
     "Event",
     "Kafka",
@@ -105,7 +114,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         *("Rule", "Security", "UnknownBroker", "UnknownPartition"),
     ),
     "refimpl.edge.clients": (
-        *("AsyncProducer", "Producer", "ProducerRecord", "RecordMetadata", "SendError"),
+        *("AsyncConsumer", "AsyncProducer", "Consumer", "ConsumerError", "ConsumerRecord"),
+        *("Producer", "ProducerRecord", "RecordMetadata", "SendError"),
     ),
     "refimpl.edge.server.cues": ("Cue", "Event"),
     "refimpl.edge.testing.kafka": ("Kafka", "KafkaTest", "UnmetError"),

@@ -11,6 +11,7 @@ from chaos.real.kafka.judge import Judge
 from refimpl.configs import (
     BROKER,
     BROKER_NAME,
+    CONSUMER,
     GROUP,
     GROUP_NAME,
     PRODUCER,
@@ -85,6 +86,26 @@ def test_the_settings_of_a_producer_are_those_of_kafka(kafka: dict[str, dict[str
     missing = {n for n in kafka["producer"] if n not in PRODUCER}
     assert {n.partition(".")[0] for n in missing} == {
         *("config", "sasl", "security", "ssl", "transaction", "transactional"),
+    }
+
+
+def test_the_settings_of_a_consumer_are_those_of_kafka(kafka: dict[str, dict[str, Any]]) -> None:
+    theirs = {n: as_we_say(o) for n, o in kafka["consumer"].items() if n in CONSUMER}
+    # Required there, and without a default; assignors and the reporter are classes there.
+    for name in ("bootstrap.servers", "key.deserializer", "value.deserializer", "metric.reporters"):
+        theirs[name]["default"] = show(CONSUMER[name].default)
+    assignors = theirs["partition.assignment.strategy"]["default"]
+    assert [one.rpartition(".")[2] for one in assignors.split(",")] == [
+        *("RangeAssignor", "CooperativeStickyAssignor"),
+    ]
+    theirs["partition.assignment.strategy"]["default"] = "range,cooperative-sticky"
+    # Checks that are functions here, or have no effect.
+    theirs["auto.offset.reset"]["valid"] = ""
+    theirs["group.instance.id"]["valid"] = ""
+    assert {n: as_kafka_says(o) for n, o in CONSUMER.items()} == theirs
+    missing = {n for n in kafka["consumer"] if n not in CONSUMER}
+    assert {n.partition(".")[0] for n in missing} == {
+        *("config", "internal", "sasl", "security", "share", "ssl"),
     }
 
 

@@ -67,7 +67,10 @@ class Commits:
             g.CommittedPartition(name, at.offset, at.epoch, metadata)
             for name, (at, metadata) in one.offsets.items()
         ]
-        body = g.OffsetCommitRequest(self.coordinator.group, who, generation, instance, partitions)
+        body = g.OffsetCommitRequest(
+            *(self.coordinator.group, who, generation, instance, partitions),
+            knows_member_epochs=member is not None and not member.config.is_classic,
+        )
         one.in_flight = True
         self.coordinator.ask(now, body, lambda at, a: self._answered(at, one, generation, a))
 

@@ -199,6 +199,10 @@ class ConsumerMachine:
         for name in names:
             self.positions[name].reset(strategy)
 
+    def cancel_poll(self) -> None:
+        """The application waits for its poll no more."""
+        self._poll = self._caller = None
+
     # What memberships want of it
 
     @property

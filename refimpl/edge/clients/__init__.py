@@ -1,10 +1,24 @@
-"""Clients on sockets: `AsyncProducer` for an event loop, `Producer` for threads.
+"""Clients on sockets: `AsyncProducer` and `AsyncConsumer` for event loops, the others for threads.
 
 The rules are those of the machines in `refimpl.clients`; here are connections, clocks and bytes.
 """
 
+from refimpl.edge.clients.async_consumer import AsyncConsumer
 from refimpl.edge.clients.async_producer import AsyncProducer
+from refimpl.edge.clients.blocking_consumer import Consumer
 from refimpl.edge.clients.blocking_producer import Producer
+from refimpl.edge.clients.consuming import ConsumerError
+from refimpl.edge.clients.fetched import ConsumerRecord
 from refimpl.edge.clients.records import ProducerRecord, RecordMetadata, SendError
 
-__all__ = ["AsyncProducer", "Producer", "ProducerRecord", "RecordMetadata", "SendError"]
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "ConsumerError",
+    "ConsumerRecord",
+    "Producer",
+    "ProducerRecord",
+    "RecordMetadata",
+    "SendError",
+]

@@ -1,9 +1,11 @@
 """A client's requests as bytes and back: one version of each API, which Kafka has from 2.8 on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
+from refimpl.edge.clients import consumer_codec
+from refimpl.edge.clients.consumer_codec import Address
 from refimpl.messages.broker import (
     MetadataRequest,
     MetadataResponse,
@@ -14,6 +16,7 @@ from refimpl.messages.broker import (
     TopicPartition,
 )
 from refimpl.messages.controller import InitProducerIdRequest, InitProducerIdResponse
+from refimpl.records.schema import Uuid
 from refimpl.wire.errors import error_names
 from refimpl.wire.framing import Buffer
 from refimpl.wire.messages import read_response, write_request
@@ -22,7 +25,7 @@ from refimpl.wire.writer import NO_TAGS, string_of
 from refimpl.wire.writer import unsigned_varint as varint
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
-VERSIONS = {PRODUCE: 9, METADATA: 9, INIT_PRODUCER_ID: 4}
+VERSIONS = {PRODUCE: 9, METADATA: 10, INIT_PRODUCER_ID: 4}
 LONGEST = 2**31 - 1
 
 _HEAD, _ACKS, _INT32 = Struct(">ihhi"), Struct(">hi"), Struct(">i")
@@ -31,23 +34,17 @@ _HEADER = 5
 """Of a response: the correlation id, and no tagged fields."""
 
 
-class Broker(NamedTuple):
-    """The address of a broker."""
-
-    node: int
-    host: str
-    port: int
-
-
 def encode(body: Any, correlation_id: int, client_id: str) -> list[Buffer]:
     """A request as a frame, in parts."""
+    parts: list[Buffer]
     match body:
         case ProduceRequest():
-            key, parts = PRODUCE, _produce(body)
+            key, version, parts = PRODUCE, VERSIONS[PRODUCE], _produce(body)
         case MetadataRequest(topics, create):
-            topics = None if topics is None else [{"name": one} for one in topics]
+            topics = None if topics is None else [{"topic_id": None, "name": one} for one in topics]
             values: Mapping[str, Any] = {"topics": topics, "allow_auto_topic_creation": create}
-            key, parts = METADATA, [write_request(METADATA, VERSIONS[METADATA], values)]
+            key, version = METADATA, VERSIONS[METADATA]
+            parts = [write_request(key, version, values)]
         case InitProducerIdRequest(producer_id, epoch):
             values = {
                 "transactional_id": None,
@@ -55,13 +52,14 @@ def encode(body: Any, correlation_id: int, client_id: str) -> list[Buffer]:
                 "producer_id": producer_id,
                 "producer_epoch": epoch,
             }
-            key = INIT_PRODUCER_ID
-            parts = [write_request(key, VERSIONS[key], values)]
+            key, version = INIT_PRODUCER_ID, VERSIONS[INIT_PRODUCER_ID]
+            parts = [write_request(key, version, values)]
         case _:
-            raise TypeError(f"no request of a client: {body!r}")
+            key, version, content = consumer_codec.encode(body)
+            parts = [content]
     name = client_id.encode()
     size = _HEAD.size - 4 + 2 + len(name) + 1 + sum(map(len, parts))
-    head = _HEAD.pack(size, key, VERSIONS[key], correlation_id)
+    head = _HEAD.pack(size, key, version, correlation_id)
     return [head + len(name).to_bytes(2) + name + NO_TAGS, *parts]
 
 
@@ -84,19 +82,21 @@ def correlation_of(frame: Buffer) -> int:
     return _INT32.unpack_from(frame)[0]
 
 
-def decode(body: Any, frame: Buffer) -> tuple[Any, list[Broker]]:
+def decode(body: Any, frame: Buffer) -> tuple[Any, Sequence[Address]]:
     """The answer to a request, and the brokers that it tells of."""
     match body:
         case ProduceRequest():
             return _produced(frame), []
         case MetadataRequest():
             answer = read_response(METADATA, VERSIONS[METADATA], frame, _HEADER)
-            brokers = [Broker(one.node_id, one.host, one.port) for one in answer.brokers]
+            brokers = [Address(one.node_id, one.host, one.port) for one in answer.brokers]
             return _metadata(answer), brokers
-        case _:
+        case InitProducerIdRequest():
             answer = read_response(INIT_PRODUCER_ID, VERSIONS[INIT_PRODUCER_ID], frame, _HEADER)
             error = _error(answer.error_code.value)
             return InitProducerIdResponse(error, answer.producer_id, answer.producer_epoch), []
+        case _:
+            return consumer_codec.decode(body, frame)
 
 
 def _error(code: int) -> str | None:
@@ -114,7 +114,8 @@ def _metadata(answer: Any) -> MetadataResponse:
             isr = frozenset(one.isr_nodes)
             error = _error(one.error_code.value)
             found.append(PartitionMetadata(partition, error, one.leader_id, one.leader_epoch, isr))
-    return MetadataResponse(found, errors)
+    ids = {one.name: Uuid(one.topic_id.bytes) for one in answer.topics if one.topic_id is not None}
+    return MetadataResponse(found, errors, ids)
 
 
 def _produced(frame: Buffer) -> ProduceResponse:

@@ -7,8 +7,9 @@ from typing import Any
 
 from attrs import define, field
 
+from refimpl.clients.network import coordinator_at, node_of
 from refimpl.configs import ConfigError
-from refimpl.edge.clients.codec import Broker, correlation_of, decode, encode
+from refimpl.edge.clients.codec import Address, correlation_of, decode, encode
 from refimpl.messages.broker import ProduceRequest, Request, Response
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import FrameReader
@@ -114,7 +115,7 @@ class Connections:
 
     async def _connect(self, connection: Connection) -> None:
         try:
-            host, port = self._addresses[connection.node]
+            host, port = self._addresses[node_of(connection.node)]
             async with asyncio.timeout(self.setup_timeout_s):
                 loop = asyncio.get_running_loop()
                 await loop.create_connection(lambda: connection, host, port)
@@ -135,13 +136,13 @@ class Connections:
         self._learn(brokers)
         self.answered(Response(node, request.source, request.correlation_id, body))
 
-    def _learn(self, brokers: Sequence[Broker]) -> None:
+    def _learn(self, brokers: Sequence[Address]) -> None:
         """Brokers that have moved are called at their new address."""
         for node, host, port in brokers:
             if self._addresses.get(node) != (host, port):
                 self._addresses[node] = (host, port)
-                if node in self._open:
-                    self.close(node)
+                for target in (node, coordinator_at(node)):
+                    self.close(target)
 
     def close(self, node: int) -> None:
         """Give up a connection: its requests get no answer."""

@@ -1,7 +1,8 @@
-"""Interceptors of a producer (KIP-42): objects with some of Kafka's methods.
+"""Interceptors of a client (KIP-42): objects with some of Kafka's methods.
 
-`configure(config)`, `on_send(record)` which returns a record, `on_acknowledgement(metadata, error)`
-and `close()`. One that raises is logged and passed over, as in Kafka.
+`configure(config)` and `close()`; for a producer `on_send(record)` which returns a record, and
+`on_acknowledgement(metadata, error)`; for a consumer `on_consume(records)` which returns records,
+and `on_commit(offsets)`. One that raises is logged and passed over, as in Kafka.
 """
 
 import logging
@@ -10,7 +11,9 @@ from typing import Any
 
 from attrs import frozen
 
+from refimpl.edge.clients.fetched import ConsumerRecord
 from refimpl.edge.clients.records import ProducerRecord, RecordMetadata, SendError
+from refimpl.messages.broker import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +47,23 @@ class Interceptors:
                 one.on_acknowledgement(metadata, error)
             except Exception:
                 log.warning("on_acknowledgement of %r failed", one, exc_info=True)
+
+    def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        """The records after all of them, as for `on_send`."""
+        for one in self._with("on_consume"):
+            try:
+                records = [*one.on_consume(records)]
+            except Exception:
+                log.warning("on_consume of %r failed, and is passed over", one, exc_info=True)
+        return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Tell each what is committed."""
+        for one in self._with("on_commit"):
+            try:
+                one.on_commit(offsets)
+            except Exception:
+                log.warning("on_commit of %r failed", one, exc_info=True)
 
     def close(self) -> None:
         """Tell each that the client has ended."""
