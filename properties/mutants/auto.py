@@ -23,6 +23,7 @@ from properties.tla.specs import CHECKOUT
 MACHINES, COORDINATOR, GROUPS = "refimpl.machines", "refimpl.coordinator", "refimpl.groups"
 CONTROLLER, NODE = "refimpl.controller", "refimpl.broker"
 REPLICA, PRODUCER = "refimpl.storage.replica", "refimpl.clients.producer"
+CONSUMER = "refimpl.clients.consumer"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 #: The tests that look at a package directly: the machines' own, guard by guard, without spec and
 #: binding; the node's, one node or controller at a time, without the simulator.
@@ -31,6 +32,7 @@ TESTS = {
     COORDINATOR: ("tests/refimpl/coordinator", "tests/refimpl/groups"),
     GROUPS: ("tests/refimpl/groups",),
     PRODUCER: ("tests/refimpl/clients/producer",),
+    CONSUMER: ("tests/refimpl/clients/consumer",),
     CONTROLLER: ("tests/refimpl/controller",),
     NODE: ("tests/refimpl/broker", "tests/refimpl/controller"),
     REPLICA: ("tests/refimpl/storage/replica", "tests/refimpl/broker"),
@@ -51,6 +53,7 @@ GATES: dict[str, Mapping[str, Gate]] = {
     COORDINATOR: _CONFORMS,
     GROUPS: _CONFORMS,
     PRODUCER: _CONFORMS,
+    CONSUMER: _CONFORMS,
     CONTROLLER: _SIMULATES,
     NODE: _SIMULATES,
     REPLICA: _SIMULATES,

@@ -24,6 +24,7 @@ from properties.tla import InputError
 FOLDER = Path(__file__).with_name("machines")
 PACKAGES = (
     *("refimpl.machines", "refimpl.coordinator", "refimpl.groups", "refimpl.clients.producer"),
+    "refimpl.clients.consumer",
 )
 
 

@@ -7,6 +7,7 @@ has ended, calls the listener, and comes back when a timer is due. Time is in ms
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from re import Pattern
 from typing import Any
@@ -47,6 +48,7 @@ from refimpl.clients.metadata import NOBODY, ClientMetadata
 from refimpl.clients.network import Network
 from refimpl.clients.producer.errors import RETRIABLE
 from refimpl.clients.requests import Nodes
+from refimpl.errors import Refusal
 from refimpl.messages.broker import Response, Timer, TopicPartition
 
 CONSUMER = "consumer"
@@ -214,7 +216,7 @@ class ConsumerMachine:
         """These are given up, after their positions are committed."""
         names = tuple(sorted(one for one in partitions if one in self.positions))
         for name in names:
-            self.positions[name].revoking = True
+            self.positions[name].revoke()
         self._changes.append(Change("revoked", names, then, self.config.enable_auto_commit))
 
     def lose(self, now: int, partitions: Collection[TopicPartition], then: Step) -> None:
@@ -440,7 +442,10 @@ class ConsumerMachine:
     def _auto_commit(self, now: int) -> None:
         """Commit what earlier polls have returned: the next one says that it is processed."""
         self._next_commit = now + self.config.auto_commit_interval_ms
-        offsets = self._consumed()
+        offsets: dict[TopicPartition, tuple[Offset, str]] = {}
+        for name, position in self.positions.items():
+            with suppress(Refusal):
+                offsets[name] = position.auto_commit(), ""
         if not offsets or self.commits is None:
             return
         self._committing = True
@@ -517,7 +522,7 @@ class ConsumerMachine:
         commits = closes and self.config.enable_auto_commit
         self._changes.append(Change("revoked", names, self._go, commits))
         for name in names:
-            self.positions[name].revoking = True
+            self.positions[name].revoke()
 
     def _go(self, now: int) -> None:
         def left(at: int) -> None:

@@ -178,12 +178,15 @@ class Position:
         if self.state != FETCHING:
             raise NoPosition(self.state)
 
-    def ask(self) -> Offset:
-        """The position from which records are fetched now."""
-        self._must_be_fetchable()
-        if self.buffer is not None:
-            raise AlreadyFetched
-        return Offset(self.offset, self.epoch)
+    def ask(self) -> "Question":
+        """The question that has to be asked now: for the position, its validation, or records."""
+        if self.state == INITIALIZING:
+            raise NoPosition(self.state)
+        if self.state == FETCHING:
+            self._must_be_fetchable()
+            if self.buffer is not None:
+                raise AlreadyFetched
+        return self.question
 
     def fetched(self, offset: int, leader_epoch: int, buffer: Buffer) -> None:
         """Records have come, which were asked for from this offset under this leader epoch."""
@@ -215,6 +218,8 @@ class Position:
             self.buffer = None
         return records
 
+    # Commits
+
     @property
     def consumed(self) -> Offset | None:
         """The position behind all records that were returned: all that may be committed.
@@ -222,3 +227,18 @@ class Position:
         One that the leader has not validated is none.
         """
         return Offset(self.offset, self.epoch) if self.state == FETCHING else None
+
+    def auto_commit(self) -> Offset:
+        """The position for an automatic commit at a poll; one that is being given up has its own."""
+        if self.revoking:
+            raise BeingRevoked
+        if self.consumed is None:
+            raise NoPosition(self.state)
+        return self.consumed
+
+    def revoke(self) -> Offset | None:
+        """It is being given up: nothing is returned after the last commit, which is of this."""
+        if self.revoking:
+            raise BeingRevoked
+        self.revoking = True
+        return self.consumed
