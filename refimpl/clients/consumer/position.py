@@ -229,7 +229,7 @@ class Position:
         return Offset(self.offset, self.epoch) if self.state == FETCHING else None
 
     def auto_commit(self) -> Offset:
-        """The position for an automatic commit at a poll; one that is being given up has its own."""
+        """The position for an automatic commit at a poll; what is given up has its own commit."""
         if self.revoking:
             raise BeingRevoked
         if self.consumed is None:

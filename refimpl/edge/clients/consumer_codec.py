@@ -31,7 +31,7 @@ class Api(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a node is."""
+    """The address of a node."""
 
     node: int
     host: str

@@ -1,4 +1,4 @@
-"""What tests of consumers share: they read until enough is there, and hear of partitions."""
+"""The common part of tests of consumers: they read until enough is there, and hear of changes."""
 
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from refimpl.configs import PRODUCER, show
+from refimpl.configs import CONSUMER, PRODUCER, show
 
+SETTINGS = {**CONSUMER, **PRODUCER}
 PAGE = (Path(__file__).parents[4] / "docs" / "clients.md").read_text("utf-8")
 
 
@@ -21,14 +22,14 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_defaults_are_those_of_the_settings() -> None:
     _, table = PAGE.split("## Defaults")
     rows = re.findall(r"^\| `([a-z.]+)` \| (\S+) \| (\S+) \|", table, re.MULTILINE)
-    assert len(rows) == 14
+    assert len(rows) == 24
     for name, ours, kafka in rows:
-        assert ours == kafka == show(PRODUCER[name].default), name
+        assert ours == kafka == show(SETTINGS[name].default), name
 
 
 def test_each_setting_of_a_stage_is_one_that_has_an_effect() -> None:
     stages = PAGE.split("## The stages")[1].split("## Defaults")[0]
     cells = [line.split("|")[3] for line in stages.splitlines() if line.startswith("| ")]
     for name in re.findall(r"`([a-z.]+[*]?)`", " ".join(cells)):
-        meant = [one for one in PRODUCER.values() if one.name.startswith(name.rstrip("*"))]
+        meant = [one for one in SETTINGS.values() if one.name.startswith(name.rstrip("*"))]
         assert any(one.supported for one in meant), name
