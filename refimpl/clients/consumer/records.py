@@ -81,7 +81,7 @@ class Opener(Protocol):
 
 @define(eq=False)
 class Fetched:
-    """What one fetch has brought of a partition, and how much of it was returned."""
+    """The records that one fetch has brought of a partition, and how much of it was returned."""
 
     position: Offset
     batches: Iterator[FetchedBatch]

@@ -316,6 +316,9 @@ NothingSkipped ==
 (* Rebalances in good order, and elections, repeat nothing. *)
 NothingRepeated == ~repeated
 
+(* A position that the leader has not to validate is in its log. *)
+InRange == state = "fetching" /\ known = leader => position.offset <= Len(log)
+
 (* Liveness, under Fair: whatever stays in the log is returned. *)
 AllReturned == <>[](IdsOf(log) \subseteq processed \cup handed)
 
