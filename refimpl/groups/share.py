@@ -66,7 +66,7 @@ class ShareGroups:
             left = self._without(now, group, member_id)
             return evolve(left, answers=(Answer(token, body),))
         records, member = self._updated(now, group, request)
-        tells = epoch == 0 or member != group.members.get(member_id)
+        tells = epoch != member.epoch  # it is new, or has not heard of its epoch
         body = m.ShareGroupHeartbeatResponse(
             None,
             None,

@@ -137,6 +137,15 @@ def test_a_member_is_assigned_partitions_once_their_state_is_initialised() -> No
     assert (described.group_state, described.members) == ("Empty", [])
 
 
+def test_a_member_that_has_missed_its_new_assignment_is_told_again() -> None:
+    node = Node()
+    node.heartbeat("a")
+    missed = node.heartbeat("a", 1, subscribed_topic_names=None)
+    again = node.heartbeat("a", 1, subscribed_topic_names=None)
+    assert again == missed
+    assert again.assignment == (g.TopicIdPartitions(Uuid(TOPIC_ID), (0,)),)
+
+
 def test_a_member_that_is_silent_is_out(node: Node) -> None:
     node.later(44_000)
     node.heartbeat("a", 0)
