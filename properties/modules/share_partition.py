@@ -43,7 +43,7 @@ class ShareLeader(Binding):
         (
             *("OneHolder", "LimitHolds", "AnswerWritten", "StartOnlyGrows", "MoveAfterArchive"),
             *("PassesHoles", "FetchFromStart", "ForgetsBelow", "NothingBelow", "KeepTransition"),
-            "ReloadsOnNewEpoch",
+            *("ReloadsOnNewEpoch", "ArchivesWritten"),
         ),
         True,
     )
@@ -148,6 +148,14 @@ class ShareLeader(Binding):
         if write.batches[0].state is ACKNOWLEDGED:
             self.final |= {o}
 
+    def ack_below(self, o: int) -> None:
+        share = self._leads()
+        self._data(o)
+        if o < max(self.stored.start, self.log_start) or o >= share.start:
+            raise OtherAction
+        assert share.acknowledge("1", (Acknowledgement(o, o, (ACCEPT,)),)) is None
+        self.final |= {o}
+
     def ack_fail(self, o: int) -> None:
         self._fault("fail")
         self.share.failed(self._pending(o))
@@ -170,7 +178,10 @@ class ShareLeader(Binding):
         share.acknowledge(held.member or "", (Acknowledgement(o, o, (RENEW,)),), 1)
         write = share.expire(1)
         assert write is not None
-        self._store(write)
+        if write.batches[0].state is ARCHIVED:
+            self.writes[o] = write
+        else:
+            self._store(write)
 
     # The log
 

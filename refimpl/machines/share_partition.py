@@ -72,10 +72,11 @@ class ShareWrite(NamedTuple):
     complete: int = 0
 
     @property
-    def offsets(self) -> Iterator[int]:
-        """The offsets that change."""
-        for batch in self.batches:
-            yield from range(batch.first_offset, batch.last_offset + 1)
+    def offsets(self) -> Iterator[tuple[int, DeliveryState, int]]:
+        """The offsets that change, each with its new state and its delivery count."""
+        for first, last, state, count in self.batches:
+            for offset in range(first, last + 1):
+                yield offset, state, count
 
 
 class Acquired(NamedTuple):
@@ -288,21 +289,28 @@ class SharePartition:
         return self._write(released)
 
     def expire(self, now: int) -> ShareWrite | None:
-        """End the acquisition locks that are over; the write is not waited for."""
+        """End the acquisition locks that are over.
+
+        Records that come to somebody again do so at once. A record that was given as often as may
+        be waits for the write: below the start every acknowledgement is answered with success.
+        """
         if not self.loaded or not self._deadlines or self._deadlines[0] > now:
             return None
         while self._deadlines and self._deadlines[0] <= now:
             heappop(self._deadlines)
         over = {
-            offset: Delivery(self._released(held), held.count)
+            offset: self._over(held)
             for offset, held in self.deliveries.items()
             if held.state is ACQUIRED and held.target is None and held.until_ms <= now
         }
-        write = self._write(over)
         self.deliveries.update(over)
         self._freed(over)
-        self._move_start()
-        return write
+        return self._write(over)
+
+    def _over(self, held: Delivery) -> Delivery:
+        if self._released(held) is ARCHIVED:
+            return evolve(held, target=ARCHIVED)
+        return Delivery(AVAILABLE, held.count)
 
     def next_deadline(self) -> int | None:
         """The time at which a lock may be over."""
@@ -330,7 +338,11 @@ class SharePartition:
     # Written
 
     def written(self, write: ShareWrite) -> None:
-        """Take the share coordinator's success: the records are in their new states."""
+        """Take the share coordinator's success: the records are in their new states.
+
+        The write of a lock that was over is not waited for. A record that it made available may be
+        given out and acknowledged since, and this later write is another one.
+        """
         self._settle(write, succeeded=True)
 
     def failed(self, write: ShareWrite) -> None:
@@ -340,14 +352,14 @@ class SharePartition:
     def _settle(self, write: ShareWrite, *, succeeded: bool) -> None:
         self._check_loaded()
         settled = dict[int, Delivery]()
-        for offset in write.offsets:
+        for offset, state, count in write.offsets:
             known = self.deliveries.get(offset)
-            if known is None or known.target is None:
+            if known is None or (known.target, known.count) != (state, count):
                 continue
             if offset < self.start:
                 del self.deliveries[offset]
             elif succeeded:
-                settled[offset] = Delivery(known.target, known.count)
+                settled[offset] = Delivery(state, count)
             else:
                 settled[offset] = evolve(known, target=None)
                 heappush(self._deadlines, known.until_ms)

@@ -33,7 +33,8 @@ CONSTANTS
     (* @type: Bool; *)     ForgetsBelow,     \* nor is a record below it whose write failed. Kafka 4.3: FALSE
     (* @type: Bool; *)     NothingBelow,     \* nothing below the start is given, though its batch is read. Kafka 4.3: FALSE
     (* @type: Bool; *)     KeepTransition,   \* a batch that the log's start splits keeps its write. Kafka 4.3: FALSE
-    (* @type: Bool; *)     ReloadsOnNewEpoch \* a new leader epoch of the same leader loads anew. Kafka 4.3: FALSE
+    (* @type: Bool; *)     ReloadsOnNewEpoch, \* a new leader epoch of the same leader loads anew. Kafka 4.3: FALSE
+    (* @type: Bool; *)     ArchivesWritten   \* what a lock that is over archives is done with once that is written. Kafka 4.3: FALSE
 
 \* @typeAlias: memory = {start: Int, st: Int -> Str, to: Int -> Str, cnt: Int -> Int, by: Int -> Int, sent: Int -> Int};
 \* @typeAlias: stored = {start: Int, st: Int -> Str, cnt: Int -> Int};
@@ -213,6 +214,16 @@ AckDone(o) ==
     /\ final' = IF mem.to[o] = "ack" THEN final \cup {o} ELSE final
     /\ UNCHANGED <<log, stale, crashes>>
 
+(* An acknowledgement of a record below the start is answered with success, *)
+(* and nothing happens. Below the stored start that is nothing new.         *)
+AckBelow(o) ==
+    /\ Led
+    /\ o < mem.start
+    /\ o >= Max2(pers.start, logStart)
+    /\ kind[o] = "data"
+    /\ final' = final \cup {o}
+    /\ UNCHANGED <<log, mem, pers, stale, crashes>>
+
 (* The write fails: the record is held as before.                           *)
 AckFail(o) ==
     /\ "fail" \in Faults
@@ -232,12 +243,20 @@ AckUnheard(o) ==
     /\ crashes' = crashes + 1
     /\ UNCHANGED <<log, stale, final>>
 
-(* The acquisition lock is over. That is written, and not waited for.       *)
+(* The acquisition lock is over. That is written, and not waited for, where *)
+(* the record comes to somebody again. One that was given as often as may   *)
+(* be is done with once it is written: an acknowledgement below the start   *)
+(* is answered with success.                                                *)
 TimeOut(o) ==
     /\ Led
     /\ mem.st[o] = "acq"
-    /\ mem' = MoveStart(Settled(o, Released(mem, o)))
-    /\ pers' = Written(mem.start, o, Released(mem, o), mem.cnt[o])
+    /\ IF Released(mem, o) = "arch"
+       THEN /\ mem' = IF ArchivesWritten
+                      THEN [mem EXCEPT !.st[o] = "pend", !.to[o] = "arch", !.sent[o] = mem.start]
+                      ELSE MoveStart(Settled(o, "arch"))
+            /\ UNCHANGED pers
+       ELSE /\ mem' = MoveStart(Settled(o, Released(mem, o)))
+            /\ pers' = Written(mem.start, o, Released(mem, o), mem.cnt[o])
     /\ UNCHANGED <<log, stale, crashes, final>>
 
 -----------------------------------------------------------------------------
@@ -290,6 +309,7 @@ Next ==
     \/ \E o \in Offset, i \in Member : Renew(o, i)
     \/ \E i \in Member : Close(i)
     \/ \E o \in Offset : AckDone(o)
+    \/ \E o \in Offset : AckBelow(o)
     \/ \E o \in Offset : AckFail(o)
     \/ \E o \in Offset : AckUnheard(o)
     \/ \E o \in Offset : TimeOut(o)
@@ -329,7 +349,7 @@ GivenFromLogStart == [][\A o \in Offset : mem.cnt[o] < mem'.cnt[o] /\ Led => o >
 
 -----------------------------------------------------------------------------
 (* The queue that users see (ShareQueue). A record is over for good when    *)
-(* that is written; one that the limit has taken is so in memory first.     *)
+(* that is written.                                                         *)
 Stored(o) == o < pers.start \/ pers.st[o] \in {"ack", "arch"}
 Status(o) ==
     IF kind[o] # "data" \/ o < logStart THEN "gone"

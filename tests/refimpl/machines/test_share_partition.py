@@ -52,6 +52,21 @@ def test_records_go_to_one_member_each_and_count_how_often_they_were_given() -> 
     assert given(share, "b", 1, 2, 3) == [(1, 1, 2)]
 
 
+def test_a_write_says_nothing_of_a_later_write_of_the_same_record() -> None:
+    share = loaded()
+    given(share, "a", 0)
+    over = share.expire(30)
+    assert over is not None
+    given(share, "b", 0)
+    accepted = acknowledged(share, "b", 0, 0, ACCEPT)
+    assert accepted is not None
+    share.written(over)
+    assert share.start == 0, "nobody has stored that it is accepted"
+    share.failed(over)
+    share.written(accepted)
+    assert share.start == 1
+
+
 def test_a_record_is_archived_when_it_was_given_as_often_as_may_be() -> None:
     share = loaded(5, StateBatch(5, 5, AVAILABLE, 1))
     assert given(share, "a", 5) == [(5, 5, 2)]
@@ -59,6 +74,13 @@ def test_a_record_is_archived_when_it_was_given_as_often_as_may_be() -> None:
     write = share.expire(30)
     assert write is not None
     assert write.batches == [(5, 5, ARCHIVED, 2)]
+    assert share.start == 5, "below the start its member would be told that it is accepted"
+    with pytest.raises(InvalidRecordState):
+        share.acknowledge("a", (Acknowledgement(5, 5, (ACCEPT,)),))
+    share.failed(write)
+    again = share.expire(31)
+    assert again is not None
+    share.written(again)
     assert share.start == 6
 
 
