@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from chaos.faults.script import Fault
+from chaos.sim.addresses import SHARE_GROUP
 from chaos.sim.history import History
 from chaos.sim.settings import Settings
 from chaos.simulator import Run
@@ -93,8 +94,21 @@ def _meta(run: Run, history: History) -> dict[str, Any]:
             for i, acks in enumerate(settings.acks)
         },
         "consumers": {f"c{i}": _consumer(settings) for i in range(settings.consumers)},
+        "share_groups": _share_groups(settings),
         "faults": [_fault(fault) for fault in run.script],
         "chaos": settings.as_json(),
+    }
+
+
+def _share_groups(settings: Settings) -> dict[str, Any]:
+    if not settings.share_members:
+        return {}
+    return {
+        SHARE_GROUP: {
+            "lock_ms": settings.share_lock_ms,
+            "delivery_limit": settings.share_delivery_limit,
+            "isolation": settings.share_isolation,
+        }
     }
 
 

@@ -22,6 +22,7 @@ from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
 from chaos.clients.purger import Purger
+from chaos.clients.share_consumer import ShareConsumer
 from chaos.clients.transactional_producer import (
     TransactionalProducer,
     TransactionNumbers,
@@ -41,6 +42,7 @@ from chaos.oracles.loaded import LoadedOracle
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.progress import ProgressOracle
+from chaos.oracles.share_group import ShareGroupOracle
 from chaos.oracles.told import ToldOracle
 from chaos.oracles.transactions import TransactionsOracle
 from chaos.oracles.violation import Violation
@@ -55,8 +57,11 @@ from chaos.sim.addresses import (
     GROUP,
     NEMESIS,
     OFFSETS,
+    PAYMENTS,
     PROGRESS,
     RECEIPTS,
+    SHARE_GROUP,
+    SHARE_STATE,
     STATE,
     TICK,
     TOPIC,
@@ -82,7 +87,10 @@ from refimpl.machines.group import Member
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.machines.replica import Replica
 from refimpl.messages.broker import TopicPartition
+from refimpl.messages.cluster import GROUP as GROUP_RESOURCE
+from refimpl.messages.cluster import ConfigResource
 from refimpl.messages.observations import BecameFollower, BecameLeader, Registered
+from refimpl.shares.config import ShareConfig
 from refimpl.storage.config import LogConfig
 from refimpl.transactions.config import TransactionConfig
 
@@ -112,6 +120,7 @@ class Run:
     progress: ProgressOracle = field(repr=False)
     recorder: Recorder | None = field(repr=False)
     transactions: TransactionsOracle | None = field(default=None, repr=False)
+    shares: ShareGroupOracle | None = field(default=None, repr=False)
     violation: Violation | None = None
     events: int = 0
 
@@ -196,7 +205,11 @@ def build(
     simulation.history = History(timeline) if history else None
     names = [TopicPartition(TOPIC, number) for number in range(settings.partitions)]
     recorded = [*names, OFFSETS]
-    everything = [*recorded, *(_of_transactions(simulation) if settings.transactions else ())]
+    everything = [
+        *recorded,
+        *(_of_transactions(simulation) if settings.transactions else ()),
+        *((SHARE_STATE,) if settings.share_members else ()),
+    ]
     controller, brokers = _cluster(simulation, everything)
     added = AddedPartitions(names)
     if settings.adds_partitions:
@@ -258,10 +271,17 @@ def build(
             *(transactional.producers, transactional.applications, reader, simulation.counts),
         )
         transactions.attach()
+    shares, sharing = None, _sharing(clients[-1] + 1, simulation)
+    if sharing:
+        clients += [node.id for node in sharing]
+        topics = sharing[0].topics
+        shares = ShareGroupOracle(simulation, brokers, judged, topics, sharing, simulation.counts)
+        shares.attach()
     nemesis = Nemesis(
         *(simulation, script, controller, brokers, consumers, tuple(clients)),
         operator,
         transactional,
+        sharing,
     )
     availability = None
     if settings.lasting:
@@ -278,23 +298,26 @@ def build(
         deletion,
         availability,
         transactions,
+        shares,
     )
     nodes: list[Receiver] = [
         *(controller, *brokers, nemesis, progress),
         *(*consumers, *producers),
         *(*(() if operator is None else (operator,)), *purgers),
         *writers,
+        *sharing,
     ]
     _start(simulation, controller, brokers, nodes)
     for broker in brokers:
         for name, partition in broker.node.partitions.items():
             replicas[name][broker.id] = partition.replica
-    for consumer in (*consumers, *(() if transactional is None else transactional.applications)):
+    applications = () if transactional is None else transactional.applications
+    for consumer in (*consumers, *applications, *sharing):
         consumer.subscribe()
     nemesis.start()
     progress.start()
     about = settings, script, simulation, nodes, of_topic, group, progress, recorder
-    return Run(*about, transactions)
+    return Run(*about, transactions, shares)
 
 
 def _of_transactions(simulation: Simulation) -> Sequence[TopicPartition]:
@@ -326,6 +349,18 @@ def _transactional(
     return TransactionalClients(producers, applications), CommittedReader(
         node, simulation, known, readings
     )
+
+
+def _sharing(first: int, simulation: Simulation) -> list[ShareConsumer]:
+    """The members of the share group; with transactions they read those as well."""
+    settings, members = simulation.settings, list[ShareConsumer]()
+    topics = (TOPIC, PAYMENTS) if settings.transactions else (TOPIC,)
+    names = {TOPIC_IDS[one]: one for one in topics}
+    for number in range(settings.share_members):
+        node, rng = first + number, Random(settings.seed * 2 + 1311 + number)
+        known = Leaders(node, simulation, rng)
+        members.append(ShareConsumer(node, number, simulation, topics, names, known, rng))
+    return members
 
 
 def _nothing() -> dict[int, Replica]:
@@ -439,11 +474,12 @@ def _cluster(
                 *(id, simulation, controller, config, _replicas_of(id, names), disk, clock),
                 groups=_groups(settings),
                 transactions=_transactions(settings),
+                shares=_shares(settings),
             )
             for id, disk, clock in zip(BROKERS, disks, clocks, strict=True)
         ]
     store = StoreHost(simulation)
-    store.provide(names, [_assignment(name) for name in names])
+    store.provide(names, [_assignment(name) for name in names], _of_share_group(settings))
     hosts = [
         StoredBrokerHost(
             id,
@@ -456,6 +492,7 @@ def _cluster(
             controllers=_controller_config(settings),
             groups=_groups(settings),
             transactions=_transactions(settings),
+            shares=_shares(settings),
         )
         for id, clock in zip(BROKERS, clocks, strict=True)
     ]
@@ -501,7 +538,30 @@ def _controller(settings: Settings, names: list[TopicPartition]) -> Controller:
         controller.decisions.create_topic(topic, TOPIC_IDS[topic])
     for name in names:
         controller.decisions.create_partition(name, _assignment(name))
+    controller.metadata.configs.update(_of_share_group(settings))
     return controller
+
+
+def _of_share_group(settings: Settings) -> Mapping[ConfigResource, Mapping[str, str]]:
+    """The share group's own configurations."""
+    if not settings.share_members:
+        return {}
+    own = {
+        "share.auto.offset.reset": "earliest",
+        "share.isolation.level": settings.share_isolation,
+    }
+    return {ConfigResource(GROUP_RESOURCE, SHARE_GROUP): own}
+
+
+def _shares(settings: Settings) -> ShareConfig:
+    return ShareConfig(
+        snapshot_updates=settings.share_snapshot_updates,
+        load_buffer_size=settings.fetch_limit,
+        write_timeout_ms=settings.request_timeout_ms,
+        share_delivery_count_limit=settings.share_delivery_limit,
+        share_partition_max_record_locks=settings.share_locks,
+        share_record_lock_duration_ms=settings.share_lock_ms,
+    )
 
 
 def _groups(settings: Settings) -> GroupConfig:
@@ -516,6 +576,10 @@ def _groups(settings: Settings) -> GroupConfig:
         consumer_heartbeat_interval_ms=settings.member_session_ms // 4,
         consumer_assignment_interval_ms=settings.assignment_interval_ms,
         consumer_assignors=(settings.server_assignor,),
+        share_session_timeout_ms=settings.member_session_ms,
+        share_min_session_timeout_ms=1,
+        share_min_heartbeat_interval_ms=1,
+        share_heartbeat_interval_ms=settings.member_session_ms // 4,
     )
 
 

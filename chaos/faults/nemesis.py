@@ -8,6 +8,7 @@ from attrs import define, evolve, field
 from chaos.clients.application import Applications
 from chaos.clients.group_member import GroupMember
 from chaos.clients.operator import Operator
+from chaos.clients.share_consumer import ShareConsumer
 from chaos.clients.transactional_producer import TransactionalProducer
 from chaos.faults.script import Fault, Script
 from chaos.sim.addresses import (
@@ -19,6 +20,8 @@ from chaos.sim.addresses import (
     NEMESIS,
     RECEIPTS,
     RESTART,
+    SHARE_STATE,
+    SHARE_STATE_NUMBER,
     TOPIC,
 )
 from chaos.sim.hosts import BrokerHost, ControllerHost
@@ -31,6 +34,7 @@ from refimpl.messages.broker import Request, Response, TopicPartition
 from refimpl.messages.cluster import GROUP as GROUP_RESOURCE
 from refimpl.messages.cluster import TOPIC as TOPIC_RESOURCE
 from refimpl.messages.cluster import ConfigResource
+from refimpl.messages.observations import Written
 from refimpl.metadata.contract import Delete
 
 NODES = (CONTROLLER, *BROKERS)
@@ -87,9 +91,12 @@ class Nemesis:
     clients: tuple[int, ...]
     operator: Operator | None = None
     transactional: "TransactionalClients | None" = None
+    sharing: Sequence[ShareConsumer] = ()
     paused_until: int = 0
     over: bool = False
     down: int = 0
+    #: Until then the share state's leader moves with each record
+    moves_until: int = 0
     #: The number of partitions that the topic shall have, and the acknowledged number
     wanted: int = 0
     partitions: int = 0
@@ -101,6 +108,8 @@ class Nemesis:
 
     def start(self) -> None:
         """Put every fault on the timeline."""
+        if self.sharing:
+            self.simulation.watch(Written, self._moves_share_state)
         for index, fault in enumerate(self.script):
             self.simulation.timeline.at(fault.at_ms, NEMESIS, Begin(index))
 
@@ -132,7 +141,8 @@ class Nemesis:
             broker.down_for = 0
             broker.disk.heal()
         clients = () if self.transactional is None else self.transactional.all
-        for node in (*self.brokers, *self.consumers, *clients):
+        self.moves_until = 0
+        for node in (*self.brokers, *self.consumers, *clients, *self.sharing):
             node.paused_until = 0
             if not node.up:
                 timeline.at(timeline.now, node.id, RESTART)
@@ -188,8 +198,9 @@ class Nemesis:
             return False
         if not self.down:
             return True
-        named = NAMED if self.transactional is not None else (MOST_PARTITIONS,)
-        replicated = [number for number in named if NAMED[number].topic != RECEIPTS]
+        named = set(NAMED if self.transactional is not None else (MOST_PARTITIONS,))
+        named = named | {SHARE_STATE_NUMBER} if self.sharing else named - {SHARE_STATE_NUMBER}
+        replicated = [number for number in sorted(named) if NAMED[number].topic != RECEIPTS]
         numbers = (*range(self.controller.partitions_of(TOPIC)), *replicated)
         epoch = self.brokers[self.down - 1].node.context.broker_epoch
         return self.controller.knows(self.down, epoch) and all(
@@ -338,6 +349,38 @@ class Nemesis:
     def _member_pause(self, fault: Fault) -> None:
         consumer = self.consumers[fault.who - 1]
         consumer.paused_until = self.simulation.timeline.now + fault.for_ms
+
+    # Members of the share group
+
+    def _share_members(self, fault: Fault) -> Sequence[ShareConsumer]:
+        return [one for one in self.sharing if fault.who in (0, one.number + 1)]
+
+    def _share_crash(self, fault: Fault) -> None:
+        self._end_share_members(fault, ShareConsumer.crash)
+
+    def _share_leave(self, fault: Fault) -> None:
+        self._end_share_members(fault, ShareConsumer.leave)
+
+    def _end_share_members(self, fault: Fault, end: Callable[[ShareConsumer], None]) -> None:
+        timeline = self.simulation.timeline
+        for one in self._share_members(fault):
+            if one.up:
+                end(one)
+                timeline.at(timeline.now + fault.for_ms, one.id, RESTART)
+
+    def _share_pause(self, fault: Fault) -> None:
+        for one in self._share_members(fault):
+            one.paused_until = self.simulation.timeline.now + fault.for_ms
+
+    def _share_moves(self, fault: Fault) -> None:
+        self.moves_until = self.simulation.timeline.now + fault.for_ms
+
+    def _moves_share_state(self, who: int, seen: Written) -> None:
+        """Let the next broker lead the share state once something was written to it."""
+        timeline = self.simulation.timeline
+        if seen.partition == SHARE_STATE and timeline.now < self.moves_until:
+            move = End(lambda: self._lead(SHARE_STATE_NUMBER, who % len(BROKERS) + 1))
+            timeline.at(timeline.now, NEMESIS, move)
 
     # Transactional clients, and markers
 

@@ -10,13 +10,20 @@ from typing import Any
 
 from attrs import asdict, evolve, frozen
 
-from chaos.sim.addresses import MOST_PARTITIONS, NAMED, OFFSETS_NUMBER, RECEIPTS
+from chaos.sim.addresses import (
+    MOST_PARTITIONS,
+    NAMED,
+    OFFSETS_NUMBER,
+    RECEIPTS,
+    SHARE_STATE_NUMBER,
+)
 from chaos.sim.settings import (
     ADD_PARTITION,
     CLOCK,
     CONFIGURE,
     FAULTS,
     LASTING_FAULTS,
+    SHARE_FAULTS,
     TRANSACTION_FAULTS,
     Settings,
 )
@@ -62,6 +69,8 @@ class Fault:
         whom = f"broker {self.who}" if self.who else f"leader of {self._partition}"
         if self.what.startswith("member"):
             whom = f"member {self.who}"
+        if self.what.startswith("share"):
+            whom = f"share member {self.who}" if self.who else "all share members"
         if self.what.startswith("client"):
             whom = f"transactional client {self.who}"
         last = f" for {self.for_ms} ms" if self.for_ms else ""
@@ -89,6 +98,8 @@ class Fault:
                 return f"crash the store {when}{last}, {self.part:.0%} of the write survives"
             case "markers":
                 return f"markers of transactions {self.how}{last}"
+            case "share_moves":
+                return f"another leader of the share state with each record{last}"
             case "client_crash":
                 return f"crash {whom}{last}, its transaction is {self.how}"
             case "client_takeover":
@@ -106,7 +117,7 @@ class Fault:
                 again = f", and who led before after {self.for_ms} ms" if self.for_ms else ""
                 return f"elect broker {self.who} for {self._partition}{again}"
             case _:
-                return f"{self.what.removeprefix('member_').removeprefix('client_')} {whom}{last}"
+                return f"{self.what.rpartition('_')[2]} {whom}{last}"
 
     @property
     def _configuration(self) -> str:
@@ -175,6 +186,8 @@ def expand(settings: Settings) -> Script:
         faults = sorted([*faults, *_of_transactions(settings)], key=lambda one: one.at_ms)
         if settings.clocks:
             faults = sorted([*faults, *_of_clocks(settings)], key=lambda one: one.at_ms)
+    if settings.share_members:
+        faults = sorted([*faults, *_of_shares(settings)], key=lambda one: one.at_ms)
     return tuple(faults)
 
 
@@ -201,7 +214,11 @@ def _of_transactions(settings: Settings) -> Iterator[Fault]:
 
 def _numbers(settings: Settings) -> list[int]:
     """The numbers of the partitions that transactions depend on."""
-    return [number for number, name in NAMED.items() if settings.lone or name.topic != RECEIPTS]
+    return [
+        number
+        for number, name in NAMED.items()
+        if number != SHARE_STATE_NUMBER and (settings.lone or name.topic != RECEIPTS)
+    ]
 
 
 def _of_clocks(settings: Settings) -> Iterator[Fault]:
@@ -218,6 +235,31 @@ def _of_clocks(settings: Settings) -> Iterator[Fault]:
         for_ms = int(rng.expovariate(1.0 / 100)) + 1
         yield Fault(int(at), CLOCK, 0, rng.choice(_numbers(settings)), for_ms, part, how)
         at += rng.expovariate(1.0 / 800)
+
+
+def _of_shares(settings: Settings) -> Iterator[Fault]:
+    """Faults of share members, and of the leaders that they depend on: of the group's log, of its
+    state, and of the records. A leader that is elected again has a new epoch.
+
+    The seed's other faults do not change.
+    """
+    rng = Random(settings.seed * 2 + 1307)
+    kinds = tuple(one for one in SHARE_FAULTS if rng.random() < 0.8)
+    brokers = tuple(one for one in BROKER_FAULTS if rng.random() < 0.7) or ("crash", "elect")
+    numbers = (SHARE_STATE_NUMBER, SHARE_STATE_NUMBER, OFFSETS_NUMBER, *range(settings.partitions))
+    gap_ms = rng.choice((100, 200, 400))
+    at = rng.expovariate(1.0 / gap_ms)
+    while at < settings.fault_ms:
+        what = rng.choice((*kinds, *brokers))
+        if what in SHARE_FAULTS:
+            for_ms = int(rng.expovariate(1.0 / rng.choice((50, 200, settings.share_lock_ms)))) + 5
+            everybody = what == "share_moves" or (what != "share_pause" and rng.random() < 0.3)
+            who = 0 if everybody else rng.randrange(1, settings.share_members + 1)
+            yield Fault(int(at), what, who, for_ms=for_ms)
+        else:
+            of_broker = _fault(evolve(settings, faults=(what,)), int(at), rng)
+            yield evolve(of_broker, partition=rng.choice(numbers))
+        at += rng.expovariate(1.0 / gap_ms)
 
 
 def _of_clients(settings: Settings, at_ms: int, what: str, rng: Random) -> Fault:
@@ -259,6 +301,7 @@ def _changes(settings: Settings) -> Iterator[Fault]:
     rng = Random(settings.seed * 2 + 1177)
     kinds = [one for one in CONFIGURATIONS if one != "unclean" or settings.unclean]
     named = {number for number, name in NAMED.items() if name.topic != RECEIPTS}
+    named.discard(SHARE_STATE_NUMBER)
     numbers = [*range(settings.partitions), OFFSETS_NUMBER]
     numbers += sorted(named - {OFFSETS_NUMBER}) if settings.transactions else ()
     at = rng.expovariate(1.0 / 300)

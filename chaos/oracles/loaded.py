@@ -1,9 +1,9 @@
 """Compares a live coordinator with one that loads the same log now.
 
 A coordinator's state is a replay of its log. After a failover another broker loads that log, so at
-any moment both must agree: on groups, offsets and transactional ids, on what is committed, and on
-the timers that let members, offsets and transactions expire. State that is not written may differ:
-a classic group that rebalances, and requests that wait.
+any moment both must agree: on groups, offsets, transactional ids and share partitions, on what is
+committed, and on the timers that let members, offsets and transactions expire. State that is not
+written may differ: a classic group that rebalances, and requests that wait.
 """
 
 from collections import Counter
@@ -25,10 +25,13 @@ from refimpl.groups.consumer import SESSION_TIMEOUT
 from refimpl.groups.migration import REBALANCE
 from refimpl.groups.migration import SESSION as CONSUMER_SESSION
 from refimpl.groups.shard import EXPIRE, GroupShard
+from refimpl.groups.share import SESSION as SHARE_SESSION
 from refimpl.groups.store import GroupStore
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.consumer_group import UNREVOKED, ConsumerGroup, ConsumerMember
+from refimpl.machines.share_group import ShareGroup
 from refimpl.records.coordinators import CoordinatorRecord, GroupMetadataValue
+from refimpl.shares.shard import ShareShard
 from refimpl.transactions.shard import EXPIRE as EXPIRE_IDS
 from refimpl.transactions.shard import TIME_OUT, TransactionShard
 
@@ -43,6 +46,7 @@ OWN = LOAD, APPEND
 
 AT_ONCE = 1 << 20
 """The bytes that one step of loading reads here."""
+SHARE_SESSION_TIMEOUT = "share_session_timeout_ms"
 LONGEST = 3
 """A session may become so many times as short as it was."""
 
@@ -97,6 +101,10 @@ def differences(
         yield from _of_groups(mine.store, other.store)
         durations, moving = _durations(mine), _moving(mine.store)
         fresh = {key: at_ms for key, at_ms in fresh.items() if key.key not in moving}
+    elif isinstance(mine, ShareShard):
+        yield from _of_maps("share partition", mine.states.current, other.states.current)
+        yield from _of_maps("committed share partition", *map(_stored, (mine, other)))
+        durations = {}
     else:
         yield from _of_ids(mine, other)
         durations = {
@@ -121,7 +129,8 @@ def _of_maps(what: str, live: Mapping[Any, object], loaded: Mapping[Any, object]
 def _of_groups(live: GroupStore, loaded: GroupStore) -> Iterator[str]:
     groups, moving = live.groups.current, _moving(live)
     yield from _of_maps("group", _written(groups, moving), _written(loaded.groups.current, moving))
-    consumer = [one for one, group in groups.items() if isinstance(group, ConsumerGroup)]
+    kinds = ConsumerGroup, ShareGroup
+    consumer = [one for one, group in groups.items() if isinstance(group, kinds)]
     yield from _of_maps(
         "committed group",
         {one: live.groups.committed(one) for one in consumer},
@@ -195,6 +204,13 @@ def _of_ids(live: TransactionShard, loaded: TransactionShard) -> Iterator[str]:
             yield f"id {transactional_id}: markers for {sorted(missing)} are not owed when loaded"
 
 
+# Share partitions
+
+
+def _stored(shard: ShareShard) -> Mapping[Any, Any]:
+    return {key: shard.states.committed(key) for key in shard.states.committed_keys()}
+
+
 # Timers
 
 
@@ -213,6 +229,9 @@ def _durations(shard: GroupShard) -> Mapping[TimerKey, int]:
             own = shard.config.own(group_id, SESSION_TIMEOUT)
             for member in group.members.values():
                 found |= _of_member(group_id, member, own)
+        elif isinstance(group, ShareGroup):
+            own = shard.config.own(group_id, SHARE_SESSION_TIMEOUT)
+            found |= {TimerKey(SHARE_SESSION, group_id, one): own for one in group.members}
     return found
 
 
@@ -277,6 +296,7 @@ class LoadedOracle:
         both: tuple[Coordinators[Any], ...] = (
             node.groups.coordinators,
             node.transactions.coordinators,
+            node.share_coordinators.coordinators,
         )
         for coordinators in both:
             live = coordinators.by_partition.get(number)

@@ -16,6 +16,7 @@ from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupPartition
 from chaos.oracles.operations import OperationsOracle
 from chaos.oracles.partition import PartitionOracle
+from chaos.oracles.share_group import ShareGroupOracle
 from chaos.oracles.transactions import TransactionsOracle
 from chaos.oracles.violation import Violation
 from chaos.sim.addresses import PROGRESS, TICK, TOPIC
@@ -44,6 +45,7 @@ class ProgressOracle:
     deletion: DeletionOracle | None = None
     availability: AvailabilityOracle | None = None
     transactions: TransactionsOracle | None = None
+    shares: ShareGroupOracle | None = None
     paused_until: int = 0
     healed_at: int = -1
     #: The group's progress in all partitions together, and the time of the last one
@@ -57,6 +59,8 @@ class ProgressOracle:
         """Come back when the faults are over; or soon, where progress is demanded before that."""
         if self.transactions is not None:
             self.transactions.missing_in = self._missing_in
+        if self.shares is not None:
+            self.shares.missing_in = self._missing_in
         at_ms = self.simulation.settings.fault_ms if self.availability is None else EVERY_MS
         self.simulation.timeline.at(at_ms, PROGRESS, TICK)
 
@@ -75,6 +79,8 @@ class ProgressOracle:
                 producer.stopped = True
             if self.transactions is not None:
                 self.transactions.stop()
+            if self.shares is not None:
+                self.shares.stop()
             missing, since = self._missing(), max(self.healed_at, self._rested_until())
             further_at = self._came_further()
             if not missing:
@@ -104,8 +110,9 @@ class ProgressOracle:
         return -1 if self.transactions is None else self.transactions.wakes_at
 
     def _unfinished(self) -> str:
-        """The transactions that hang, if the run has transactions."""
-        return "" if self.transactions is None else self.transactions.unfinished()
+        """The transactions that hang, and what a share group is not given, if the run has any."""
+        hanging = "" if self.transactions is None else self.transactions.unfinished()
+        return hanging or ("" if self.shares is None else self.shares.unfinished())
 
     def _unknown(self) -> str:
         """The added partitions that are lost, or that no broker has."""
@@ -137,6 +144,8 @@ class ProgressOracle:
         reached = sum(group.reached for group in self.group.partitions)
         if self.transactions is not None:
             reached += self.transactions.progress()
+        if self.shares is not None:
+            reached += self.shares.progress()
         if reached > self.furthest:
             self.furthest, self.further_at = reached, self.simulation.timeline.now
         return self.further_at
@@ -193,6 +202,8 @@ class ProgressOracle:
             self.deletion.finish()
         if self.transactions is not None:
             self.transactions.finish()
+        if self.shares is not None:
+            self.shares.finish()
         for producer in self.producers:
             self._find(producer, found)
         if self.simulation.settings.idempotence:
@@ -223,7 +234,7 @@ class ProgressOracle:
         return [self.partitions[partition].name for partition in partitions]
 
     def _write_down(self, found: dict[int, list[Record]]) -> None:
-        for consumer in self.consumers:
+        for consumer in (*self.consumers, *(() if self.shares is None else self.shares.members)):
             consumer.close()
         history = self.simulation.history
         if history is None:

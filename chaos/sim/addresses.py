@@ -6,7 +6,7 @@ Brokers have the spec's numbers; clients come after them.
 from typing import NamedTuple
 
 from refimpl.messages.broker import Timer, TopicPartition
-from refimpl.records.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from refimpl.records.coordinators import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 
 CONTROLLER = STORE = 0
 """The controller or, if brokers are controllers, the store that elects them."""
@@ -29,17 +29,23 @@ APPLICATION = "app"
 STATE = tuple(TopicPartition(TRANSACTIONS_TOPIC, number) for number in range(2))
 OUTPUTS = (TopicPartition(PAYMENTS, 0), TopicPartition(PAYMENTS, 1), TopicPartition(RECEIPTS, 0))
 
+SHARE_GROUP = "sg"
+"""The share group."""
+SHARE_STATE = TopicPartition(SHARE_TOPIC, 0)
+
 TOPIC_IDS = {
     TOPIC: TOPIC_ID,
     OFFSETS.topic: OFFSETS_ID,
     TRANSACTIONS_TOPIC: b"transactions".ljust(16, b"-"),
     PAYMENTS: b"payments".ljust(16, b"-"),
     RECEIPTS: b"receipts".ljust(16, b"-"),
+    SHARE_TOPIC: b"share state".ljust(16, b"-"),
 }
 MOST_PARTITIONS = OFFSETS_NUMBER = 9
 """The topic has at most so many partitions, and so this is that of the offsets topic in a fault."""
-NAMED = dict(enumerate((OFFSETS, *STATE, *OUTPUTS), OFFSETS_NUMBER))
+NAMED = dict(enumerate((OFFSETS, *STATE, *OUTPUTS, SHARE_STATE), OFFSETS_NUMBER))
 """The partitions of other topics, by their numbers in a fault."""
+SHARE_STATE_NUMBER = max(NAMED)
 
 
 class Tick(NamedTuple):

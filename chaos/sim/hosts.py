@@ -29,6 +29,7 @@ from refimpl.messages.controller import (
     UpdateMetadataRequest,
 )
 from refimpl.messages.group import FindCoordinatorRequest
+from refimpl.shares.config import ShareConfig
 from refimpl.transactions.config import TransactionConfig
 
 ABOUT_THE_CLUSTER = frozenset((UpdateMetadataRequest, MetadataRequest, FindCoordinatorRequest))
@@ -114,6 +115,7 @@ class BrokerHost:
     down_for: int = 0
     groups: GroupConfig = field(factory=GroupConfig, kw_only=True)
     transactions: TransactionConfig = field(factory=TransactionConfig, kw_only=True)
+    shares: ShareConfig = field(factory=ShareConfig, kw_only=True)
     _timeline: Timeline = field(init=False)
     _watchers: Mapping[type, Sequence[Watcher]] = field(init=False)
     _send: Callable[[Request | Response], None] = field(init=False)
@@ -141,6 +143,7 @@ class BrokerHost:
                 *(self.id, self.config, self.disk, self._min_isr(), process),
                 group_config=self.groups,
                 transaction_config=self.transactions,
+                share_config=self.shares,
             )
         )
         self._carry_out(self.node.start(self.clock.now_ms(), self._partitions()))

@@ -113,6 +113,18 @@ class Settings:
     lone: bool = False
     clocks: bool = False
 
+    # Members of a share group that reads the same topic, and those of transactions; none if 0. The
+    # group's isolation, locks, delivery limit and records in flight; the members' manner to
+    # acknowledge, and their time for a record; the updates of its state between two snapshots
+    share_members: int = 0
+    share_isolation: str = "read_uncommitted"
+    share_lock_ms: int = 400
+    share_delivery_limit: int = 3
+    share_locks: int = 40
+    share_acknowledge: str = "explicit"
+    share_work_ms: int = 30
+    share_snapshot_updates: int = 20
+
     # True if faults are few and last so long that the cluster must settle in spite of them
     lasting: bool = False
 
@@ -127,9 +139,11 @@ class Settings:
     def draw(cls, seed: int, **fixed: Any) -> "Settings":
         """The configuration that belongs to a seed, with some of it held fixed."""
         rng = Random(seed)
-        drawn = evolve(cls(**_drawn(seed, rng), **_transactional(seed), **_changing(seed)), **fixed)
+        drawn = evolve(cls(**_drawn(seed, rng), **_of_kinds(seed)), **fixed)
         if drawn.transactions:
             drawn = drawn._made_transactional(fixed)
+        if drawn.share_members:
+            drawn = drawn._made_sharing(seed, fixed)
         if drawn.lasting and "store" not in fixed:
             drawn = evolve(drawn, store=False)
         if drawn.store:
@@ -153,6 +167,19 @@ class Settings:
             lossy=self.lossy and (self.elr or "lossy" in fixed),
             lone=self.lone and not self.elr,
             events=fixed.get("events", 2 * self.events),
+        )
+
+    def _made_sharing(self, seed: int, fixed: Mapping[str, Any]) -> "Settings":
+        """The same settings, such that nothing committed may be lost; some runs delete records."""
+        if self.lasting and "share_members" not in fixed:
+            return evolve(self, share_members=0)
+        deletes = not self.transactions and Random(seed * 2 + 1303).random() < DELETES
+        return evolve(
+            self,
+            unclean=self.unclean and "unclean" in fixed,
+            lossy=self.lossy and (self.elr or "lossy" in fixed),
+            deletes=fixed.get("deletes", deletes),
+            events=fixed.get("events", self.events + 200_000),
         )
 
     def _made_to_last(self) -> "Settings":
@@ -237,6 +264,13 @@ class Settings:
                 f"producer_expiration_ms: expected more than delivery_timeout_ms, "
                 f"{self.delivery_timeout_ms}, found {self.producer_expiration_ms}"
             )
+        if self.lasting and self.share_members:
+            raise ValueError("lasting: expected without share_members")
+        _one_of("share_members", self.share_members, (0, 1, 2, 3))
+        _one_of("share_isolation", self.share_isolation, ("read_uncommitted", "read_committed"))
+        _one_of("share_acknowledge", self.share_acknowledge, ("explicit", "implicit"))
+        for name in ("share_delivery_limit", "share_locks"):
+            _at_least(name, getattr(self, name), 1)
         _one_of("transaction_version", self.transaction_version, (0, 1, 2))
         _one_of("transactional_ids", self.transactional_ids, (1, 2))
         _one_of("applications", self.applications, (0, 1, 2))
@@ -282,7 +316,9 @@ GROUP_FAULTS = ("member_leave",)
 NAMED_FAULTS = ("disk",)
 # Faults that the setting `transactions` adds to a script, beside those that the seed draws
 TRANSACTION_FAULTS = ("client_crash", "client_pause", "client_takeover", "markers")
-FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS + TRANSACTION_FAULTS
+# Faults that the setting `share_members` adds to a script
+SHARE_FAULTS = ("share_crash", "share_pause", "share_leave", "share_moves")
+FAULTS = SWARM + STORE_FAULTS + GROUP_FAULTS + NAMED_FAULTS + TRANSACTION_FAULTS + SHARE_FAULTS
 LASTING = ("crash", "stop", "pause", "cut", "lag")
 """The faults on brokers that last; so many of them follow each other."""
 LASTING_FAULTS = 3
@@ -294,8 +330,10 @@ CONFIGURE = "configure"
 """The fault that the setting `reconfigures` puts into a script."""
 
 
-SHARE = 0.2
-"""The share of seeds that draw transactions."""
+SHARE = SHARING = 0.2
+"""The share of seeds that draw transactions, and of those that have a share group."""
+DELETES = 0.3
+"""The share of those with a share group that delete records."""
 STATIC = RECONFIGURES = 0.2
 """The shares of seeds whose members are static, and in which configurations change."""
 
@@ -364,6 +402,27 @@ def _drawn(seed: int, rng: Random) -> dict[str, Any]:
         "group_protocol": choice(("classic", "consumer")),
         "server_assignor": choice(("uniform", "range")),
         "assignment_interval_ms": choice((0, 0, 100, 500)),
+    }
+
+
+def _of_kinds(seed: int) -> dict[str, Any]:
+    """The settings of the kinds of runs that only some seeds draw."""
+    return {**_transactional(seed), **_changing(seed), **_sharing(seed)}
+
+
+def _sharing(seed: int) -> dict[str, Any]:
+    """A seed's share group; its other settings do not depend on it."""
+    rng = Random(seed * 2 + 1301)
+    choice = rng.choice
+    return {
+        "share_members": choice((1, 2, 2, 3)) if rng.random() < SHARING else 0,
+        "share_isolation": choice(("read_uncommitted", "read_committed")),
+        "share_lock_ms": choice((100, 300, 1000)),
+        "share_delivery_limit": choice((2, 3, 5, 50)),
+        "share_locks": choice((10, 40, 40, 2000)),
+        "share_acknowledge": choice(("explicit", "explicit", "implicit")),
+        "share_work_ms": choice((10, 30, 100)),
+        "share_snapshot_updates": choice((2, 20, 500)),
     }
 
 

@@ -5,7 +5,7 @@ process crashes, also in the middle of a write, and recovers from its disk.
 """
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attrs import define, field
@@ -25,7 +25,7 @@ from refimpl.errors import StorageOffline
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.messages import controller as c
 from refimpl.messages.broker import Request, Timer, TopicPartition
-from refimpl.messages.cluster import PartitionRegistration
+from refimpl.messages.cluster import ConfigResource, PartitionRegistration
 from refimpl.messages.observations import Deciding
 from refimpl.metadata.contract import Create, Multi, Operation
 from refimpl.metadata.contract import Request as StoreRequest
@@ -136,9 +136,12 @@ class StoreHost:
         self.store.journal = self
 
     def provide(
-        self, names: Sequence[TopicPartition], assignments: Sequence[tuple[int, ...]]
+        self,
+        names: Sequence[TopicPartition],
+        assignments: Sequence[tuple[int, ...]],
+        configs: Mapping[ConfigResource, Mapping[str, str]],
     ) -> None:
-        """Let these partitions be there before anything else."""
+        """Let these partitions and configurations be there before anything else."""
         paths = [Create(path) for path in ("/controller_epoch", *znodes.ROOTS)]
         paths[0] = Create("/controller_epoch", b"0")
         registrations = [
@@ -160,6 +163,8 @@ class StoreHost:
             for one in of_topic:
                 paths.append(Create(znodes.partition_path(one.partition)))
                 paths.append(Create(znodes.state_path(one.partition), znodes.state(one, 0)))
+        for resource, values in configs.items():
+            paths.append(Create(znodes.config_path(resource), znodes.config(values)))
         for number, one in enumerate(paths, 1):
             self.store.redo(number, 0, one)
             self.durable.append(number, 0, one)

@@ -74,6 +74,7 @@ class StoredBrokerHost(BrokerHost):
             candidate=candidate,
             group_config=self.groups,
             transaction_config=self.transactions,
+            share_config=self.shares,
         )
         self.nodes.append(node)
         self._carry_out(node.start(self.clock.now_ms(), self._partitions()))

@@ -34,6 +34,7 @@ from refimpl.machines.share_partition import (
 from refimpl.machines.share_state import UNKNOWN_START
 from refimpl.messages import share as m
 from refimpl.messages.broker import READ_COMMITTED, Request, TopicPartition
+from refimpl.messages.observations import SharesAcquired, SharesLoaded
 from refimpl.records.schema import Uuid
 from refimpl.shares.config import ShareConfig
 
@@ -380,8 +381,8 @@ class SharePartitions:
                 batches = _first_batches(share, batches, most)
             reading = share_reading.reading(batches, offset)
             limit = most if body.acquire_mode == m.RECORD_LIMIT else len(reading.records)
-            lock_ms = self._lock_ms(body.group_id)
-            acquired = share.acquire(body.member_id, reading, limit, now + lock_ms)
+            until_ms = now + self._lock_ms(body.group_id)
+            acquired = share.acquire(body.member_id, reading, limit, until_ms)
             if acquired:
                 self._arm(shared)
                 first, last = acquired[0].first_offset, acquired[-1].last_offset
@@ -391,6 +392,9 @@ class SharePartitions:
                     if one.last_offset >= first and one.base_offset <= last
                 )
                 told = [(one.first_offset, one.last_offset, one.delivery_count) for one in acquired]
+                where = partition.name, body.group_id, share.leader_epoch
+                given = SharesAcquired(*where, body.member_id, told, until_ms)
+                self.context.outputs.append(given)
                 return m.ShareFetchedPartition(partition.name, records=data, acquired=told)
             if share.next_fetch_offset() <= offset:
                 return None
@@ -438,6 +442,8 @@ class SharePartitions:
                         for one in answer.batches
                     ],
                 )
+                where = shared.partition.name, shared.key.group_id, shared.share.leader_epoch
+                self.context.outputs.append(SharesLoaded(*where, shared.share.start))
             else:
                 shared.error = "NOT_LEADER_OR_FOLLOWER" if answer.error in FENCED else answer.error
             self._wake(when, shared.partition.name)

@@ -1,14 +1,17 @@
 """Reading a partition's log for a share group: the bytes, and the offsets that hold records."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from attrs import frozen
 
 from refimpl.broker.partition import Partition
+from refimpl.machines.replica_log import Record
 from refimpl.machines.share_partition import Reading
 from refimpl.messages.broker import READ_COMMITTED
 from refimpl.storage.format.batch import BatchHeader, decode_records
 from refimpl.storage.format.txn_index import AbortedTxn
+from refimpl.storage.replica.memory import BatchedValue, place_of
 from refimpl.storage.replica.memory_records import MemoryRecords, whole
 
 
@@ -32,8 +35,7 @@ def read(partition: Partition, offset: int, limit: int, isolation_level: int) ->
     aborted = log.aborted_transactions(offset, end) if committed else ()
     if isinstance(records, MemoryRecords):
         return list(_batches(records.data, aborted))
-    offsets = range(offset, offset + len(records))
-    return [Batch(offset, offset + len(records) - 1, offsets, b"")] if records else []
+    return list(_in_memory(offset, records, aborted))
 
 
 def reading(batches: Sequence[Batch], offset: int) -> Reading:
@@ -43,18 +45,34 @@ def reading(batches: Sequence[Batch], offset: int) -> Reading:
     return Reading([one for batch in batches for one in batch.offsets], batches[-1].last_offset + 1)
 
 
+def _in_memory(
+    start: int, records: Sequence[Record], aborted: Sequence[AbortedTxn]
+) -> Iterator[Batch]:
+    numbered = enumerate(records, start)
+    for _, of_batch in groupby(numbered, lambda one: one[0] - place_of(one[1])):
+        offsets = [offset for offset, _ in of_batch]
+        value = records[offsets[0] - start].value
+        hidden = isinstance(value, BatchedValue) and (
+            value.batch.marker is not None
+            or (
+                value.batch.transactional and _is_aborted(value.batch.producer_id, offsets, aborted)
+            )
+        )
+        yield Batch(offsets[0], offsets[-1], () if hidden else offsets, b"")
+
+
 def _batches(data: bytes, aborted: Sequence[AbortedTxn]) -> Iterator[Batch]:
     for header, batch in whole(data):
-        hidden = header.is_control or _is_aborted(header, aborted)
-        yield Batch(
-            header.base_offset, header.last_offset, () if hidden else _offsets(header, batch), batch
+        first, last = header.base_offset, header.last_offset
+        hidden = header.is_control or (
+            header.is_transactional and _is_aborted(header.producer_id, (first,), aborted)
         )
+        yield Batch(first, last, () if hidden else _offsets(header, batch), batch)
 
 
-def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTxn]) -> bool:
-    return header.is_transactional and any(
-        one.producer_id == header.producer_id
-        and one.first_offset <= header.base_offset <= one.last_offset
+def _is_aborted(producer_id: int, offsets: Sequence[int], aborted: Sequence[AbortedTxn]) -> bool:
+    return any(
+        one.producer_id == producer_id and one.first_offset <= offsets[0] <= one.last_offset
         for one in aborted
     )
 

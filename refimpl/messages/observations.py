@@ -5,6 +5,7 @@ no variable of a partition's spec changes twice, except for the log and the high
 coordinator of groups may move these several times.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from refimpl.machines.messages import (
@@ -146,6 +147,29 @@ class RecordsRead(NamedTuple):
     partition: TopicPartition
     offset: int
     records: Records
+
+
+class SharesLoaded(NamedTuple):
+    """A leader has the state of a share partition, and begins to give records to members."""
+
+    partition: TopicPartition
+    group_id: str
+    leader_epoch: int
+    start: int
+
+
+class SharesAcquired(NamedTuple):
+    """A leader gives a member records: first offset, last offset and delivery count of each run.
+
+    Their locks last until a time.
+    """
+
+    partition: TopicPartition
+    group_id: str
+    leader_epoch: int
+    member_id: str
+    acquired: Sequence[tuple[int, int, int]]
+    until_ms: int
 
 
 class Refused(NamedTuple):

@@ -125,7 +125,7 @@ class MemoryLog(Log):
             last = self._batch_start(last)
             if last <= first:
                 last = first + 1
-                while last < end and _place(records[last]):
+                while last < end and place_of(records[last]):
                     last += 1
         return Log.slice(self, start, last - first)
 
@@ -238,7 +238,7 @@ class MemoryLog(Log):
 
     def _batch_start(self, at: int) -> int:
         """The index in the list at which this record's batch begins."""
-        return max(at - _place(self.records[at]), 0)
+        return max(at - place_of(self.records[at]), 0)
 
     # Producers
 
@@ -264,7 +264,8 @@ class MemoryLog(Log):
         self._idempotent = True
 
 
-def _place(record: Record) -> int:
+def place_of(record: Record) -> int:
+    """The place of a record in its batch."""
     value = record.value
     return value.place if isinstance(value, BatchedValue) else 0
 
