@@ -45,9 +45,9 @@ class Sent:
     broker: int
     at_ms: int
     types: Types
-    #: In the history: the acknowledgements of each partition, and the fetch
+    #: In the history: the acknowledgements of each partition, and the moment
     calls: Mapping[TopicPartition, Call | None]
-    asks: Call | None
+    made_ns: int
 
 
 @define(eq=False)
@@ -209,7 +209,8 @@ class ShareConsumer:
         batches = {name: _batches(of) for name, of in types.items()}
         who = SHARE_GROUP, self.member_id, session.epoch
         calls = {name: self._call(name, of) for name, of in types.items()}
-        asks: Call | None = None
+        history = self.simulation.history
+        made_ns = 0 if history is None else history.moment()
         if types and self.rng.random() < 0.4:
             body: Any = s.ShareAcknowledgeRequest(*who, batches, is_renew=renews)
         elif renews:
@@ -228,15 +229,13 @@ class ShareConsumer:
                 connection=session.connection,
             )
             session.partitions = wanted
-            if self.simulation.history is not None:
-                asks = self.simulation.history.invoke(self.member_id, "acquire", **self._identity())
         for name, of in types.items():
             sent_to = self.member_id, session.broker
             self.simulation.observe(self.id, SharesAcknowledged(*sent_to, name, of))
             for offset in of:
                 self.lent[name][offset].acknowledged = True
         number = self._send(session.broker, body)
-        session.sent = Sent(number, session.broker, now, types, calls, asks)
+        session.sent = Sent(number, session.broker, now, types, calls, made_ns)
         session.epoch += 1
 
     def _due(self, now: int, broker: int) -> Types:
@@ -326,6 +325,9 @@ class ShareConsumer:
     def _disconnect(self, session: Session) -> None:
         """Give a connection up; the broker may hear of that."""
         del self.sessions[session.broker]
+        if (sent := session.sent) is not None:
+            for name in sent.types:
+                self._completed(sent, name, "DISCONNECTED")
         connection = session.connection
         self.simulation.observe(
             self.id, ShareSessionOver(self.member_id, session.broker, connection)
@@ -402,15 +404,16 @@ class ShareConsumer:
                 history.complete(call, "info", error=error)
 
     def _written_down(self, sent: Sent, given: Iterable[s.ShareFetchedPartition]) -> None:
-        """A fetch that is answered, with the records that were given."""
-        if sent.asks is not None and self.simulation.history is not None:
+        """A fetch that is answered with records."""
+        if given and (history := self.simulation.history) is not None:
             records = [
                 {**_place(one.partition, offset), "delivery_count": count}
                 for one in given
                 for first, last, count in one.acquired
                 for offset in range(first, last + 1)
             ]
-            self.simulation.history.complete(sent.asks, records=records)
+            made = self.member_id, "acquire", sent.made_ns
+            history.complete(history.invoke(*made, records=records, **self._identity()))
 
 
 def _place(name: TopicPartition, offset: int) -> dict[str, Any]:

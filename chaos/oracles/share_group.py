@@ -314,6 +314,23 @@ class ShareGroupOracle:
             if shown:
                 what = f"{min(shown)} is given, and is a marker or of an aborted transaction"
                 raise Violation("HiddenIsNotLent", f"{oracle.name}: {what}")
+            self._describes(name, oracle)
+
+    def _describes(self, name: TopicPartition, oracle: PartitionOracle) -> None:
+        """The lag that operators are told is that of a group that is done with everything.
+
+        Records that are not given may count, as nobody writes that they are passed over.
+        """
+        host, end = self._leader_of(SHARE_STATE), len(oracle.log.committed)
+        of = {} if host is None else host.node.share_coordinators.coordinators.by_partition
+        stored = of[SHARE_STATE.partition].shard.states.current.get(_key(name))
+        if stored is None or stored.state.start < 0:
+            return
+        first = max(stored.state.start, self._deleted(name))
+        passed = len({one for one in self._hidden(name) if one >= first})
+        lag = end - first - stored.state.complete
+        if lag > passed:
+            raise self._broken("LagIsTrue", name, f"lag {lag} is told, and nothing is left")
 
     def _broken(self, oracle: str, name: TopicPartition, what: str) -> Violation:
         return Violation(oracle, f"{self.partitions[name].name}: share group {SHARE_GROUP}: {what}")

@@ -23,15 +23,15 @@ class History:
     calls: dict[str, list[Call]] = field(factory=dict[str, list[Call]])
     last_ns: int = 0
 
-    def invoke(self, process: str, op: str, **fields: Any) -> Call:
-        """A client makes a call."""
+    def invoke(self, process: str, op: str, made_ns: int | None = None, **fields: Any) -> Call:
+        """A client makes a call, now or at a moment before."""
         calls = self.calls.setdefault(process, [])
         call: Call = {
             "process": process,
             "seq": len(calls),
             "op": op,
             "outcome": "info",
-            "invoked_ns": self._stamp(),
+            "invoked_ns": self.moment() if made_ns is None else made_ns,
             "clock": "simulated",
             **fields,
         }
@@ -40,7 +40,7 @@ class History:
 
     def complete(self, call: Call, outcome: str = "ok", **fields: Any) -> None:
         """The call returns."""
-        call.update(fields, outcome=outcome, returned_ns=self._stamp())
+        call.update(fields, outcome=outcome, returned_ns=self.moment())
 
     def note(self, process: str, op: str, **fields: Any) -> None:
         """A call that returns at once."""
@@ -50,6 +50,7 @@ class History:
         """The processes that have neither closed nor crashed."""
         return [who for who, calls in self.calls.items() if calls[-1]["op"] not in _LAST]
 
-    def _stamp(self) -> int:
+    def moment(self) -> int:
+        """A moment of its own within this millisecond."""
         self.last_ns = max(self.last_ns + 1, self.timeline.now * 1_000_000)
         return self.last_ns

@@ -1,0 +1,200 @@
+"""Known bugs of share groups, each an edit of a machine or of the broker.
+
+`python -m tests.chaos.share_mutants SEEDS FIRST [NAME]` puts one in after the other, and prints
+which oracles find each, in how many seeds. Those with a number F1 to F11 are Kafka's
+(docs/share-groups.md). Three of them have no place here: a fetch begins at the computed start, so
+no record below it is asked for (F6); each record has a state of its own, so no batch is split (F7);
+and each write has a request of its own (F9).
+"""
+
+import sys
+from typing import Any
+
+from tests.chaos.transaction_mutants import TransactionBug, report
+
+PARTITION = "refimpl.machines.share_partition:SharePartition"
+STATE = "refimpl.machines.share_state"
+LEADER = "refimpl.broker.share_partitions:SharePartitions"
+
+PLAIN: dict[str, Any] = {
+    **{"share_members": 2, "transactions": False, "deletes": False, "files": False, "store": False},
+    **{"static_members": False, "reconfigures": False, "follower_reads": False},
+    **{"fault_ms": 3000, "calm_ms": 15_000, "events": 250_000},
+}
+ABORTS: dict[str, Any] = {
+    **{"transactions": True, "transactional_ids": 2, "applications": 0, "share_locks": 10},
+    **{"share_isolation": "read_committed"},
+}
+
+
+def share_bug(*of: Any, **settings: Any) -> TransactionBug:
+    """A bug in runs with a share group: name, reason, function, old, new, oracle and seed."""
+    more = settings.pop("more", None)
+    return TransactionBug(*of, settings={**PLAIN, **settings}, more=more)
+
+
+BUGS = (
+    share_bug(
+        "the_start_goes_back",
+        "F1: the share coordinator takes the start that was written last.",
+        f"{STATE}:written",
+        "max(known.start, write.start)",
+        "write.start",
+        "StartAscends",
+        0,
+    ),
+    share_bug(
+        "aborted_records_fill_the_window",
+        "F2: the start does not move when a fetch archives.",
+        f"{PARTITION}._look_at",
+        "self._move_start()",
+        "pass",
+        "Progress",
+        0,
+        more=(f"{PARTITION}.acquire", "nothing_known and not is_record", "False"),
+        **ABORTS,
+    ),
+    share_bug(
+        "an_old_epoch_is_led_on",
+        "F3: a leader that is elected again keeps the memory of its epoch before.",
+        "refimpl.broker.replica_manager:ReplicaManager._now_leads",
+        "self.share_partitions.resigned(now, partition)",
+        "pass",
+        "EndIsFinal",
+        0,
+        more=(f"{LEADER}._loaded", "shared.share.leader_epoch != epoch", "False"),
+    ),
+    share_bug(
+        "a_hole_is_fetched_for_ever",
+        "F4: what a fetch finds to hold nothing stays unknown.",
+        f"{PARTITION}._look_at",
+        "self.deliveries[offset] = Delivery(ARCHIVED, count)",
+        "return",
+        "Progress",
+        0,
+        more=(f"{PARTITION}.acquire", "nothing_known and not is_record", "False"),
+        **ABORTS,
+    ),
+    share_bug(
+        "the_log_start_is_not_heard_of",
+        "F5: a fetch asks for what the log has deleted.",
+        f"{PARTITION}.log_starts",
+        "offset > self.start",
+        "False",
+        "Progress",
+        0,
+        deletes=True,
+    ),
+    share_bug(
+        "a_late_initialisation_wipes_the_state",
+        "F8: an initialisation of the same state epoch begins anew.",
+        f"{STATE}:initialised",
+        "state_epoch > current.state_epoch",
+        "state_epoch >= current.state_epoch",
+        "StartAscends",
+        0,
+        duplicate=0.1,
+        stray=0.05,
+    ),
+    share_bug(
+        "records_below_the_log_start_are_given",
+        "F10: a fetch gives all of the batch that the start lies in.",
+        f"{PARTITION}.acquire",
+        "offset = self.next_fetch_offset()",
+        "offset = records[0] if records else self.next_fetch_offset()",
+        "CommittedIsLent",
+        0,
+        more=(f"{PARTITION}.acquire", "offset < self.start", "False"),
+        deletes=True,
+        files=True,
+        batch_records=5,
+    ),
+    share_bug(
+        "the_lag_is_that_of_a_late_write",
+        "F11: the number of records that are done with is the last one written.",
+        f"{STATE}:written",
+        "max(known.complete, write.complete)",
+        "write.complete",
+        "LagIsTrue",
+        0,
+    ),
+    share_bug(
+        "a_record_is_with_two_members",
+        "S1: a fetch takes records that somebody holds.",
+        "refimpl.machines.share_partition:Delivery.is_free",
+        "self.state is AVAILABLE and self.target is None",
+        "self.state in (AVAILABLE, ACQUIRED) and self.target is None",
+        "OneHolder",
+        0,
+    ),
+    share_bug(
+        "an_acknowledgement_is_answered_before_it_is_written",
+        "S2: the leader moves, and the next one gives the record again.",
+        f"{LEADER}._acknowledge",
+        "write is None",
+        "self._write(now, shared, write) is None if write else True",
+        "AnsweredIsStored",
+        0,
+    ),
+    share_bug(
+        "a_write_settles_that_of_the_next_holder",
+        "S2: a lock's end is written, and taken for the acceptance that came after it.",
+        f"{PARTITION}._settle",
+        "(known.target, known.count) != (state, count)",
+        "known.target is None",
+        "AnsweredIsStored",
+        223,
+        more=(
+            f"{PARTITION}._settle",
+            "Delivery(state, count)",
+            "Delivery(known.target, known.count)",
+        ),
+    ),
+    share_bug(
+        "the_start_passes_what_is_not_stored",
+        "S2: a lock is over at the limit, and its member is answered success.",
+        f"{PARTITION}._over",
+        "evolve(held, target=ARCHIVED)",
+        "Delivery(ARCHIVED, held.count)",
+        "AnsweredIsStored",
+        50,
+        more=(
+            f"{PARTITION}.expire",
+            "self._freed(over)",
+            "self._freed(over) or self._move_start()",
+        ),
+    ),
+    share_bug(
+        "a_record_is_given_for_ever",
+        "S3: nothing is archived at the delivery limit.",
+        f"{PARTITION}._released",
+        "held.count >= self.delivery_limit",
+        "False",
+        "CountsDeliveries",
+        0,
+        share_delivery_limit=2,
+    ),
+    share_bug(
+        "an_assignment_is_told_once",
+        "S4: its answer is lost, and the member reads on what it had.",
+        "refimpl.groups.share:ShareGroups.heartbeat",
+        "epoch != member.epoch",
+        "epoch == 0 or member != group.members.get(member_id)",
+        "Progress",
+        233,
+    ),
+    share_bug(
+        "the_start_passes_records_that_nobody_has",
+        "S4: a record that somebody holds counts as done with.",
+        f"{PARTITION}._move_start",
+        "known.state in TERMINAL",
+        "known.state is not AVAILABLE",
+        "NothingLost",
+        0,
+    ),
+)
+
+
+if __name__ == "__main__":
+    numbers = [int(one) for one in sys.argv[1:3]]
+    report(BUGS, *numbers, only="".join(sys.argv[3:4]))
