@@ -143,7 +143,7 @@ class ShareGroupOracle:
         for first, last, count in seen.acquired:
             if first < log_start or last >= committed:
                 what = f"{first} to {last} are given, and {log_start} to {committed} are there"
-                raise self._broken("CommittedIsLent", name, what)
+                raise self._broken("CommittedIsLent", self._at(name, what))
             for offset in range(first, last + 1):
                 self._lends(name, lending, offset, count, session.connection, seen)
 
@@ -160,20 +160,20 @@ class ShareGroupOracle:
         of, before, now = self._of(name), lending.holdings.get(offset), self.simulation.timeline.now
         if before is not None and before.until_ms > now and not before.given_back:
             what = f"{offset} is given to {seen.member_id}, and {before.member_id} has it"
-            raise self._broken("OneHolder", name, what)
+            raise self._broken("OneHolder", self._at(name, what))
         if of.answered.get(offset, seen.leader_epoch + 1) <= seen.leader_epoch:
             what = f"{offset} is given to {seen.member_id}, and its end was answered"
-            raise self._broken("EndIsFinal", name, what)
+            raise self._broken("EndIsFinal", self._at(name, what))
         limit = self.simulation.settings.share_delivery_limit
         expected = count if before is None else before.count + 1
         stored = self._kept(name)
         fresh = stored is None or stored.leader_epoch <= seen.leader_epoch
         if not 1 <= count <= limit or count != expected:
             what = f"{offset} has delivery count {count}, not {expected}, and the limit is {limit}"
-            raise self._broken("CountsDeliveries", name, what)
+            raise self._broken("CountsDeliveries", self._at(name, what))
         if fresh and count <= of.released.get(offset, 0):
             what = f"{offset} has delivery count {count} after it was released with as many"
-            raise self._broken("CountsDeliveries", name, what)
+            raise self._broken("CountsDeliveries", self._at(name, what))
         holding = Holding(seen.member_id, connection, seen.until_ms, count)
         holding.given_back = connection in self.over
         lending.holdings[offset] = holding
@@ -215,7 +215,7 @@ class ShareGroupOracle:
                 is_stored = kept is not None and kept.is_final(offset)
                 if not is_stored and offset >= self._deleted(name):
                     what = f"the end of {offset} is answered, and not stored"
-                    raise self._broken("AnsweredIsStored", name, what)
+                    raise self._broken("AnsweredIsStored", self._at(name, what))
                 of.answered.setdefault(offset, -1 if kept is None else kept.leader_epoch)
                 self.counts["ends of records answered"] += 1
             elif kind == RELEASE:
@@ -236,7 +236,7 @@ class ShareGroupOracle:
         open_ones = {offset for offset in range(first, start) if offset not in of.ended}
         if open_ones and (lost := open_ones - self._hidden(name)):
             what = f"the group begins at {start}, and nobody has ended {min(lost)}"
-            raise self._broken("NothingLost", name, what)
+            raise self._broken("NothingLost", self._at(name, what))
         of.passed = max(of.passed, start)
 
     def _hidden(self, name: TopicPartition) -> set[int]:
@@ -330,10 +330,16 @@ class ShareGroupOracle:
         passed = len({one for one in self._hidden(name) if one >= first})
         lag = end - first - stored.state.complete
         if lag > passed:
-            raise self._broken("LagIsTrue", name, f"lag {lag} is told, and nothing is left")
+            raise self._broken(
+                "LagIsTrue", self._at(name, f"lag {lag} is told, and nothing is left")
+            )
 
-    def _broken(self, oracle: str, name: TopicPartition, what: str) -> Violation:
-        return Violation(oracle, f"{self.partitions[name].name}: share group {SHARE_GROUP}: {what}")
+    def _at(self, name: TopicPartition, what: str) -> str:
+        words = f"{self.partitions[name].name}: share group {SHARE_GROUP}: {what}"
+        return words
+
+    def _broken(self, oracle: str, what: str) -> Violation:
+        return Violation(oracle, what)
 
 
 def _key(name: TopicPartition) -> ShareKey:

@@ -62,8 +62,9 @@ class ShareStateLog:
             return
         is_snapshot = record.kind is SHARE_RECORDS[0]
         if not is_snapshot and known is None:
-            raise self._broken("StateSurvives", key, "an update of nothing")
-        epoch = value.state_epoch if is_snapshot or known is None else known.state_epoch
+            raise self._broken("StateSurvives", self._at(key, "an update of nothing"))
+        before = 0 if known is None else known.state_epoch
+        epoch = value.state_epoch if is_snapshot else before
         if known is not None and epoch == known.state_epoch:
             self._ascends(key, known, value, is_snapshot=is_snapshot)
         deliveries = {} if is_snapshot or known is None else known.deliveries
@@ -71,27 +72,30 @@ class ShareStateLog:
             deliveries[offset] = max(delivery, deliveries.get(offset, (0, 0)))
             if delivery[0] > self.delivery_limit:
                 what = f"{offset} is delivered for the {delivery[0]}th time"
-                raise self._broken("CountWithinLimit", key, what)
+                raise self._broken("CountWithinLimit", self._at(key, what))
         kept = {o: one for o, one in deliveries.items() if o >= value.start_offset}
         self.kept[key] = Kept(epoch, value.leader_epoch, value.start_offset, kept)
 
     def _ascends(self, key: ShareKey, known: Kept, value: Any, *, is_snapshot: bool) -> None:
         if value.start_offset < known.start:
             what = f"the start moves from {known.start} to {value.start_offset}"
-            raise self._broken("StartAscends", key, what)
+            raise self._broken("StartAscends", self._at(key, what))
         if value.leader_epoch < known.leader_epoch:
             what = f"leader epoch {value.leader_epoch} writes after {known.leader_epoch}"
-            raise self._broken("LeaderFenced", key, what)
+            raise self._broken("LeaderFenced", self._at(key, what))
         if is_snapshot:
             new = dict(_each(value.state_batches))
             for offset, delivery in known.deliveries.items():
                 if offset >= value.start_offset and new.get(offset, (0, 0)) < delivery:
                     what = f"{offset} had {delivery}, the snapshot has {new.get(offset)}"
-                    raise self._broken("StateSurvives", key, what)
+                    raise self._broken("StateSurvives", self._at(key, what))
 
-    def _broken(self, oracle: str, key: ShareKey, what: str) -> Violation:
+    def _at(self, key: ShareKey, what: str) -> str:
         words = f"{self.oracle.name}: {key.group_id} on partition {key.partition}: {what}"
-        return Violation(oracle, words)
+        return words
+
+    def _broken(self, oracle: str, what: str) -> Violation:
+        return Violation(oracle, what)
 
 
 def _each(batches: Sequence[StateBatch]) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -17,6 +17,8 @@ from chaos.oracles import (
     deletion,
     partition,
     progress,
+    share_group,
+    share_log,
     transaction_log,
     transactions,
 )
@@ -30,6 +32,7 @@ from refimpl.messages import observations as o
 from tests.chaos import control_plane_cases as control
 from tests.chaos import group_bugs
 from tests.chaos import oracle_bugs as bugs
+from tests.chaos import share_bugs as shares
 from tests.chaos import transaction_bugs as transactional
 from tests.chaos.group_bugs import G
 from tests.chaos.oracle_bugs import A, D, E, P
@@ -52,6 +55,7 @@ def test_without_this_site_a_bug_passes(name: str) -> None:
 def test_each_case_belongs_to_a_site() -> None:
     assert group_bugs.CONSUMER
     assert transactional.WITH
+    assert shares.WITH
     assert CASES.keys() <= sites().keys()
 
 
@@ -188,6 +192,7 @@ UNAVAILABLE = (
     nobody_answers_after_a_loss,
 )
 TO, TL = transactional.T, transactional.L
+NOT_STORED = Case(shares.answers_what_is_not_stored, shares.WITH)
 LASTING = {"lasting": True}
 DELETES = {"deletes": True}
 AFTER_A_LOSS = (
@@ -336,6 +341,19 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         Case(transactional.gives_an_epoch_again, transactional.WITH),
     ),
     (
+        f"{shares.G}.excused",
+        "any((one.era or one.unsettled for one in self.partitions.values()))",
+        True,
+        NOT_STORED,
+    ),
+    (
+        f"{shares.G}.unavailable",
+        "any((self.partitions[name].unavailable() for name in (OFFSETS, SHARE_STATE)))",
+        True,
+        Case(shares.tells_a_lag_where_there_is_none, shares.WITH),
+    ),
+    ("Kept.is_final", "state in TERMINAL", True, NOT_STORED),
+    (
         "_is_ours",
         "(key.group if hasattr(key, 'group') else key.group_id) == GROUP",
         False,
@@ -345,6 +363,8 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
 OTHER_MODULES = {
     TO: transactions,
     TL: transaction_log,
+    shares.G: share_group,
+    "Kept": share_log,
     "_is_ours": coordinated_group,
     A: availability,
     P: partition,
