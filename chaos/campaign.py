@@ -87,6 +87,10 @@ SOMETIMES: Mapping[str, str] = {
     "markers held": "a marker that comes late",
     "markers lost": "a marker that is lost",
     "markers doubled": "a marker that comes twice",
+    "share partitions loaded": "a leader that loads the state of a share group",
+    "ends of records answered": "a record that a member of a share group accepts",
+    "records lent again": "a record that a share group is given again",
+    "records lent for the last time": "a record that is given as often as may be",
 }
 WAVE = 64
 ENOUGH = 300  # seeds after which each of them must have happened
@@ -195,6 +199,7 @@ def first_failing_seed(
     runs that some seeds draw take part only if `fixed` names them.
     """
     plain = {"transactions": False, "static_members": False, "reconfigures": False}
+    plain = {**plain, "share_members": 0}
     orders = Orders({"events": budget, **plain, **fixed})
     found = (_result((orders, seed)) for seed in seeds)
     return next((result for result in found if result.oracle is not None), None)

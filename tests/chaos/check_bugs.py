@@ -28,7 +28,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "chaos.md"
 BEGIN, END = "<!-- check bugs -->", "<!-- end of check bugs -->"
 CALM: dict[str, Any] = {
     **{"files": False, "store": False, "unclean": False, "lossy": False, "follower_reads": False},
-    **{"transactions": False, "static_members": False, "reconfigures": False},
+    **{"transactions": False, "share_members": 0, "static_members": False, "reconfigures": False},
     **{"drop": 0.0, "duplicate": 0.0, "stray": 0.0, "jitter_ms": 3, "fault_ms": 2500},
     **{"acks": ("all",), "idempotence": True, "consumers": 2, "batch_records": 2},
     "faults": ("crash", "elect", "member_crash", "member_leave", "member_pause"),

@@ -6,7 +6,13 @@ from chaos.sim.settings import Settings
 from chaos.simulator import build
 
 SEEDS = range(30)
-PLAIN = {"store": True, "transactions": False, "reconfigures": False, "static_members": False}
+PLAIN = {
+    "store": True,
+    "transactions": False,
+    "share_members": 0,
+    "reconfigures": False,
+    "static_members": False,
+}
 
 
 def test_every_promise_holds_while_controllers_come_and_go() -> None:

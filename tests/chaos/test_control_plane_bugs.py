@@ -16,7 +16,13 @@ from properties.mutants.catalogue import Edit, Mutant, applied
 STORED = "refimpl.controller.stored_controller:StoredController"
 LOOK = "store.GetData(znodes.CONTROLLER_EPOCH), store.Exists(znodes.CONTROLLER, watch=True)"
 SEEDS = range(60)
-PLAIN = {"store": True, "transactions": False, "reconfigures": False, "static_members": False}
+PLAIN = {
+    "store": True,
+    "transactions": False,
+    "share_members": 0,
+    "reconfigures": False,
+    "static_members": False,
+}
 STORE_CRASHES = {"faults": ("store", "depose"), "gap_ms": 60, "operate_ms": 40}
 DEPOSED = {"faults": ("depose",), "operate_ms": 40}
 CRASHES, LOST_ANSWERS = ("crash", "crash", "pause", "expire"), ("cut", "elect", "noise")

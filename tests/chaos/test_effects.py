@@ -44,7 +44,13 @@ EFFECTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 
 def never(**fixed: Any) -> list[str]:
     tally = Tally()
-    short = {"files": False, "store": False, "transactions": False, "fault_ms": 3000}
+    short = {
+        "files": False,
+        "store": False,
+        "transactions": False,
+        "share_members": 0,
+        "fault_ms": 3000,
+    }
     for result in results(range(3), Orders({**short, "reconfigures": False, **fixed})):
         tally.add(result)
     return tally.never()

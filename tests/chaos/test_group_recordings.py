@@ -17,7 +17,13 @@ from properties.tla.tracefile import read_traces
 
 Line = dict[str, Any]
 CLASSIC: dict[str, Any] = {
-    **{"group_protocol": "classic", "files": False, "store": False, "transactions": False},
+    **{
+        "group_protocol": "classic",
+        "files": False,
+        "store": False,
+        "transactions": False,
+        "share_members": 0,
+    },
 }
 CONSUMER: dict[str, Any] = {**CLASSIC, "group_protocol": "consumer"}
 SEEDS = (2, 3, 9)

@@ -58,7 +58,12 @@ def test_acknowledging_what_waited_before_a_demotion_is_found() -> None:
 
 def test_a_failing_run_becomes_small_and_still_breaks_the_same_promise() -> None:
     short = {"events": 60_000, "files": False, "fault_ms": 3000, "partitions": 1}
-    plain = {"transactions": False, "reconfigures": False, "static_members": False}
+    plain = {
+        "transactions": False,
+        "share_members": 0,
+        "reconfigures": False,
+        "static_members": False,
+    }
     with applied(catalogue()["truncates_to_high_watermark"]):
         found = first_failing_seed(range(24, 54), **short)
         assert found is not None

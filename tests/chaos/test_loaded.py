@@ -94,7 +94,12 @@ def test_a_load_that_differs_from_the_live_coordinator_is_reported(what: str) ->
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_static_members_come_and_go_and_their_coordinators_load_well(protocol: str) -> None:
-    fixed = {"group_protocol": protocol, "static_members": True, "transactions": False}
+    fixed = {
+        "group_protocol": protocol,
+        "static_members": True,
+        "transactions": False,
+        "share_members": 0,
+    }
     runs = [build(Settings.draw(seed, files=False, **fixed)).go() for seed in range(4)]
     assert [run.violation for run in runs] == [None] * 4
     assert all(run.simulation.counts["coordinators loaded beside live ones"] >= 3 for run in runs)

@@ -433,7 +433,9 @@ SEEN = [
 def _seen_at(site: Site, seed: int) -> bool:
     """True if this seed's run ends at the site."""
     violation = (
-        build(Settings.draw(seed, events=60_000, files=False, transactions=False)).go().violation
+        build(Settings.draw(seed, events=60_000, files=False, transactions=False, share_members=0))
+        .go()
+        .violation
     )
     frames = [*walk_tb(violation.__traceback__)] if violation else []
     at = [(frame.f_code.co_qualname, line) for frame, line in frames]

@@ -79,7 +79,13 @@ def test_a_bug_that_only_a_change_shows_is_found(what: str) -> None:
 
 @pytest.mark.parametrize("store", [False, True])
 def test_configurations_change_and_every_promise_holds(store: bool) -> None:
-    fixed = {"files": False, "store": store, "reconfigures": True, "transactions": False}
+    fixed = {
+        "files": False,
+        "store": store,
+        "reconfigures": True,
+        "transactions": False,
+        "share_members": 0,
+    }
     runs = [build(Settings.draw(seed, **fixed)).go() for seed in (1, 2, 13)]
     assert [run.violation for run in runs] == [None] * 3
     for key in ("min.insync.replicas", "consumer.session.timeout.ms"):

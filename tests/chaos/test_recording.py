@@ -201,7 +201,7 @@ def test_tlc_follows_brokers_whose_sessions_end_while_they_live(tmp_path: Path) 
     from properties.tla.tracefile import read_traces
 
     kept = {"unclean": False, "lossy": False, "elr": False, "deletes": False}
-    kept |= {"transactions": False}
+    kept |= {"transactions": False, "share_members": 0}
     faults = ("expire", "crash", "cut", "elect")
     settings = Settings.draw(2, store=True, files=False, fault_ms=2500, faults=faults, **kept)
     file = write_events(build(settings, events=True).go(), tmp_path / "whole")

@@ -22,7 +22,7 @@ from properties.tla.tracefile import read_traces
 BUG = "commit_of_an_equal_epoch_is_not_looked_at"
 SEEDS = 30
 SETTINGS: dict[str, Any] = {
-    **{"transactions": False, "static_members": False, "reconfigures": False},
+    **{"transactions": False, "share_members": 0, "static_members": False, "reconfigures": False},
     "group_protocol": "consumer",
     "server_assignor": "range",
     "consumers": 3,

@@ -22,7 +22,7 @@ from traces.verdicts.judged import Judged
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the simulator, with several incarnations of its consumers."""
     swarm = Settings.draw(
-        4, fault_ms=2500, unclean=False, lossy=False, elr=False, transactions=False
+        4, fault_ms=2500, unclean=False, lossy=False, elr=False, transactions=False, share_members=0
     )
     return write_history(build(swarm, history=True).go(), tmp_path_factory.mktemp("chaos"))
 

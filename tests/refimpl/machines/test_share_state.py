@@ -59,6 +59,18 @@ def test_a_write_that_is_late_takes_nothing_back() -> None:
     assert late.batches == ((70, 74, ACKNOWLEDGED, 1), (95, 99, AVAILABLE, 1))
 
 
+def test_the_number_of_records_that_are_done_with_does_not_get_lower_before_the_start_moves() -> (
+    None
+):
+    writes = [ShareWrite(4, (StateBatch(o, o, ACKNOWLEDGED, 1),), o - 4) for o in (5, 6, 7)]
+    for order in (writes, writes[::-1]):
+        state = ShareState(1, 0, 4)
+        for write in order:
+            state = written(state, 1, 0, write)
+        assert state.complete == 3
+    assert written(state, 1, 0, ShareWrite(9, (), 0)).complete == 0
+
+
 def test_an_initialisation_that_comes_twice_changes_nothing_and_a_new_one_begins_anew() -> None:
     known = ShareState(2, 5, 50, 3, (StateBatch(60, 69, ACKNOWLEDGED, 1),))
     assert initialised(known, 2, -1) is known

@@ -1,0 +1,92 @@
+"""Share groups in the simulator: clean runs, bugs that are found, and other seeds as they were."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from chaos.faults.script import Fault, expand
+from chaos.recording import write_history
+from chaos.sim.settings import SHARE_FAULTS, Settings
+from chaos.simulator import Run, build, trace_hash
+from highwater import check, load
+from tests.chaos.share_mutants import BUGS, PLAIN
+from tests.chaos.transaction_mutants import TransactionBug
+
+
+def played(seed: int, **fixed: object) -> Run:
+    return build(Settings.draw(seed, **{**PLAIN, **fixed}), history=True).go()
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_known_bug_of_share_groups_is_found(bug: TransactionBug) -> None:
+    with bug.there():
+        found = bug.play(bug.seed)
+    assert found.oracle == bug.oracle, found.what
+    assert bug.play(bug.seed).oracle is None
+
+
+def test_runs_of_every_kind_are_clean_and_meet_what_they_are_about() -> None:
+    counts = Counter[str]()
+    for seed, fixed in (
+        (0, {}),
+        (1, {"deletes": True}),
+        (2, {"transactions": True, "share_isolation": "read_committed"}),
+        (3, {"transactions": True, "share_isolation": "read_uncommitted"}),
+        (4, {"files": True, "fault_ms": 1000}),
+        (5, {"store": True, "share_delivery_limit": 2}),
+        (6, {"share_acknowledge": "implicit", "share_members": 3}),
+    ):
+        run = played(seed, **fixed)
+        assert run.violation is None, (seed, run.violation)
+        counts += run.simulation.counts
+    for what in (
+        "records lent again",
+        "records lent for the last time",
+        "ends of records answered",
+        "share partitions loaded",
+        "acknowledgements answered: INVALID_RECORD_STATE",
+        "share heartbeats refused: NOT_COORDINATOR",
+        *(f"fault: {what}" for what in SHARE_FAULTS),
+    ):
+        assert counts[what], what
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_checks_of_traces_judge_a_share_group(seed: int, tmp_path: Path) -> None:
+    run = played(seed)
+    judged = check(load(write_history(run, tmp_path)))
+    verdicts = {one: judged[one].verdict for one in ("S1", "S2", "S3")}
+    assert set(verdicts.values()) <= {"holds", "allowed"}, verdicts
+    assert judged["S2"].verdict == "holds"
+
+
+def test_a_fifth_of_the_seeds_have_a_share_group_and_the_others_do_not_depend_on_it() -> None:
+    drawn = [Settings.draw(seed) for seed in range(500)]
+    assert 75 < sum(one.share_members > 0 for one in drawn) < 125
+    one = next(one for one in drawn if not one.share_members)
+    other = evolve(one, share_lock_ms=1, share_locks=1, share_isolation="read_committed")
+    assert expand(one) == expand(other)
+    short = {"files": False, "fault_ms": 500}
+    assert trace_hash(evolve(one, **short)) == trace_hash(evolve(other, **short))
+
+
+def test_faults_of_share_groups_are_kept_in_scripts_and_told_in_words() -> None:
+    script = tuple(
+        fault
+        for seed in range(4)
+        for fault in expand(Settings.draw(seed, share_members=2, fault_ms=20_000))
+    )
+    assert {one.what for one in script} >= set(SHARE_FAULTS)
+    assert tuple(Fault.from_json(one.as_json()) for one in script) == script
+    told = " ".join(str(one) for one in script)
+    for words in ("crash share member", "leave all share members", "with each record"):
+        assert words in told
+
+
+def test_a_share_group_does_not_go_with_faults_that_last() -> None:
+    seed = next(seed for seed in range(99) if Settings.draw(seed).share_members)
+    assert not Settings.draw(seed, lasting=True).share_members
+    with pytest.raises(ValueError, match="lasting: expected without share_members"):
+        Settings.draw(seed, lasting=True, share_members=1).check()
