@@ -4,8 +4,8 @@
 which oracles find each, in how many seeds. Those with a number F1 to F11 are Kafka's
 (docs/share-groups.md). Five of them have no place here: a fetch begins at the computed start, so no
 record below it is asked for or given (F6, F10); each record has a state of its own, so no batch is
-split (F7); each write has a request of its own (F9); and the log start is the leader's own, which no
-epoch asks for (F3). A late write that takes the lag back (F11)
+split (F7); each write has a request of its own (F9); and the log start is the leader's own, which
+no epoch asks for (F3). A late write that takes the lag back (F11)
 needs writes in one order and no write after them: `tests/refimpl/machines/test_share_state.py`.
 """
 
