@@ -164,7 +164,7 @@ def writes(c: Cluster, record: CoordinatorRecord) -> None:
 def update(c: Cluster, key: ShareKey = KEY, **of: Any) -> CoordinatorRecord:
     """An update that changes nothing else."""
     known = kept(c)
-    value = {
+    value: dict[str, Any] = {
         **{"snapshot_epoch": 0, "leader_epoch": known.leader_epoch, "start_offset": known.start},
         **{"state_batches": ()},
         **of,
