@@ -126,6 +126,8 @@ class Node:
     producer_ids: ProducerIds = field(init=False)
     fence: ControllerFence = field(factory=ControllerFence)
     deadlines: Deadlines = field(factory=Deadlines)
+    #: The time of the newest input; what waited for a commit may know an earlier one
+    _now: int = field(default=0, init=False)
     _handlers: dict[type, Callable[[int, Any], None]] = field(init=False)
     _timers: dict[str, Callable[[int], int]] = field(init=False)
 
@@ -158,7 +160,7 @@ class Node:
         self.fetchers = Fetchers(context)
         self.persister = SharePersister(
             *(context, self.metadata, self.auto_topics),
-            arm=lambda at_ms: self._set(at_ms, PERSISTER),
+            arm=lambda at_ms: self._set(max(at_ms, self._now), PERSISTER),
         )
         self.groups = GroupCoordinators(
             *(context, self.metadata, self.auto_topics, self.group_config),
@@ -276,7 +278,7 @@ class Node:
 
     def handle(self, now: int, message: m.Input) -> Sequence[Any]:
         """Take an input; return outputs, in the order in which they happened."""
-        context = self.context
+        context, self._now = self.context, now
         if type(message) is m.Timer:
             self._timer(now, message.name)
         elif type(message) is m.Response and not context.is_ours(message):

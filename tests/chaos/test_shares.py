@@ -53,6 +53,12 @@ def test_runs_of_every_kind_are_clean_and_meet_what_they_are_about() -> None:
         assert counts[what], what
 
 
+def test_a_state_is_initialised_after_an_answer_that_waited_for_long() -> None:
+    """Its time was that of the request, and so a timer was set for a time that was over."""
+    fixed = {"share_members": 2, "files": False, "fault_ms": 2000}
+    assert build(Settings.draw(556, **fixed)).go().violation is None
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_checks_of_traces_judge_a_share_group(seed: int, tmp_path: Path) -> None:
     run = played(seed)
