@@ -25,8 +25,8 @@ def filter_of(*fields: Any) -> AclFilter:
 
 
 def check_known(filters: Iterable[AclFilter]) -> None:
-    """Raises MalformedRequest for a type, an operation or a permission that nobody knows: Kafka
-    does not read such a request."""
+    """Raises MalformedRequest for a type, an operation or a permission of number 0, which stands
+    for unknown: Kafka does not read such a request. It answers to other numbers."""
     for one in filters:
-        if one.is_unknown:
+        if one.has_zero:
             raise MalformedRequest(f"an ACL of unknown elements, {one}")

@@ -26,6 +26,7 @@ def handle(call: Call) -> Handling:
         answer = CreateAclsResponse([AclResult(*failure) for _ in bindings])
     return {
         "results": [
-            {"error_code": one.error, "error_message": one.message} for one in answer.results
+            {"error_code": one.error, "error_message": one.message if one.error else ""}
+            for one in answer.results
         ]
     }

@@ -41,7 +41,7 @@ def _deleted(binding: AclBinding) -> Values:
     pattern, entry = binding
     return {
         "error_code": None,
-        "error_message": "",
+        "error_message": None,
         "resource_type": pattern.type,
         "resource_name": pattern.name,
         "pattern_type": pattern.pattern_type,

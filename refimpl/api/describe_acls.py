@@ -22,7 +22,7 @@ def handle(call: Call) -> Values:
             found.setdefault(binding.pattern, []).append(binding.entry)
     return {
         "error_code": None,
-        "error_message": None,
+        "error_message": "",
         "resources": [_resource(pattern, entries) for pattern, entries in found.items()],
     }
 

@@ -4,11 +4,15 @@ Messages are those of Kafka 4.3's AclControlManager and AclApis.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 
 from refimpl.controller.errors import ApiError
 from refimpl.messages.controller import AclResult, DeletedAcls
 from refimpl.security.acls import (
     CLUSTER_NAME,
+    OPERATIONS,
+    PERMISSIONS,
+    RESOURCE_TYPES,
     AclBinding,
     AclFilter,
     Acls,
@@ -50,6 +54,9 @@ def plan_deletion(
     results: list[DeletedAcls] = []
     gone: list[AclBinding] = []
     for one in filters:
+        if part := one.selects_unknown:
+            results.append(DeletedAcls("INVALID_REQUEST", f"Unknown {part}.", []))
+            continue
         selected = [binding for binding in everything if one.matches(binding)]
         gone += selected
         results.append(DeletedAcls(None, None, selected))
@@ -63,14 +70,14 @@ def check_new(binding: AclBinding) -> None:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not pattern.name:
         raise _invalid("Invalid empty resource name")
-    if pattern.type == ResourceType.ANY:
-        raise _invalid("Invalid resourceType ANY")
+    if pattern.type not in RESOURCE_TYPES - {ResourceType.ANY}:
+        raise _invalid(f"Invalid resourceType {name_of(ResourceType, pattern.type)}")
     if pattern.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
-        raise _invalid(f"Invalid patternType {PatternType(pattern.pattern_type).name}")
-    if entry.operation == Operation.ANY:
-        raise _invalid("Invalid operation ANY")
-    if entry.permission == Permission.ANY:
-        raise _invalid("Invalid permissionType ANY")
+        raise _invalid(f"Invalid patternType {name_of(PatternType, pattern.pattern_type)}")
+    if entry.operation not in OPERATIONS - {Operation.ANY}:
+        raise _invalid(f"Invalid operation {name_of(Operation, entry.operation)}")
+    if entry.permission not in PERMISSIONS - {Permission.ANY}:
+        raise _invalid(f"Invalid permissionType {name_of(Permission, entry.permission)}")
     kind, separator, name = entry.principal.partition(":")
     if not kind or not separator or not name:
         raise _invalid(
@@ -78,6 +85,11 @@ def check_new(binding: AclBinding) -> None:
             f"`{entry.principal}` (no colon is present separating the principal type from the "
             "principal name)"
         )
+
+
+def name_of(kind: type[IntEnum], number: int) -> str:
+    """The name of a number; UNKNOWN where nobody knows it."""
+    return kind(number).name if number in set(kind) else "UNKNOWN"
 
 
 def _invalid(message: str) -> ApiError:

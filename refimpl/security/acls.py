@@ -133,14 +133,18 @@ class AclFilter(NamedTuple):
         return name.startswith(pattern.name)
 
     @property
-    def is_unknown(self) -> bool:
-        """True if it names a type, an operation or a permission that nobody knows."""
-        return (
-            self.type not in RESOURCE_TYPES
-            or self.pattern_type not in PATTERN_TYPES
-            or self.operation not in OPERATIONS
-            or self.permission not in PERMISSIONS
-        )
+    def has_zero(self) -> bool:
+        """True if a type, an operation or a permission is 0, the number of those unknown."""
+        return 0 in (self.type, self.pattern_type, self.operation, self.permission)
+
+    @property
+    def selects_unknown(self) -> str | None:
+        """The part that has a type, an operation or a permission that nobody knows."""
+        if self.type not in RESOURCE_TYPES or self.pattern_type not in PATTERN_TYPES:
+            return "patternFilter"
+        if self.operation not in OPERATIONS or self.permission not in PERMISSIONS:
+            return "entryFilter"
+        return None
 
 
 RESOURCE_TYPES = frozenset(ResourceType) - {ResourceType.UNKNOWN}

@@ -2,7 +2,8 @@
 
 kio's reader, which is native, reserves memory for as many elements as an array says it has; one
 request of 30 bytes ends the whole process by that. So each message is walked over first: no array
-may have more elements than the bytes that are left could hold.
+may have more elements than the bytes that are left could hold. Two things that kio refuses and
+Kafka reads are put right on the way: tagged fields that nobody knows, and null as -2.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +12,32 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from refimpl.wire.errors import MalformedRequest
 from refimpl.wire.framing import Buffer
 from refimpl.wire.reader import Reader
+from refimpl.wire.writer import tags_of
 
-Skip: TypeAlias = Callable[[Reader], object]
+
+
+@define(eq=False)
+class Walk(Reader):
+    """A walk over a message; `edits` say what is written otherwise: from where, to where, how."""
+
+    edits: list[tuple[int, int, bytes]] = field(factory=list[tuple[int, int, bytes]])
+
+    def edited(self) -> bytes:
+        """The message as kio reads it."""
+        data, position = bytearray(), 0
+        for start, end, other in self.edits:
+            data += self.data[position:start]
+            data += other
+            position = end
+        return bytes(data + self.data[position:])
+
+
+Skip: TypeAlias = Callable[[Walk], object]
 
 _SIZES: Mapping[str | None, int] = {
     **{"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "error_code": 2},
@@ -38,9 +58,11 @@ class Shape:
     skip: Skip
 
 
-def check_lengths(schema: type[Any], data: Buffer, position: int) -> None:
-    """Walk over a message of this class. Raises MalformedRequest."""
-    shape_of(schema).skip(Reader(data, position))
+def with_checked_lengths(schema: type[Any], data: Buffer, position: int) -> tuple[Buffer, int]:
+    """The data of a message of this class as kio reads it, and its end. Raises MalformedRequest."""
+    walk = Walk(data, position)
+    shape_of(schema).skip(walk)
+    return (walk.edited() if walk.edits else data), walk.position
 
 
 @cache
@@ -55,7 +77,7 @@ def shape_of(schema: type[Any]) -> Shape:
     }
     steps, least = _merged(plain), sum(one.least for one in plain)
 
-    def skip(reader: Reader) -> None:
+    def skip(reader: Walk) -> None:
         for step in steps:
             step(reader)
         if flexible:
@@ -105,12 +127,19 @@ def _skipping(size: int) -> Skip:
     return lambda reader: reader.skip(size)
 
 
-def _skip_tags(reader: Reader, known: Mapping[int, Shape]) -> None:
-    for _ in range(reader.unsigned_varint()):
+def _skip_tags(reader: Walk, known: Mapping[int, Shape]) -> None:
+    start = reader.position
+    count, kept = reader.unsigned_varint(), list[tuple[int, bytes]]()
+    edited = False
+    for _ in range(count):
         tag, size = reader.unsigned_varint(), reader.unsigned_varint()
-        content = reader.view(size)
+        content = Walk(reader.view(size))
         if tag in known:
-            known[tag].skip(Reader(content))
+            known[tag].skip(content)
+            kept.append((tag, content.edited()))
+            edited = edited or bool(content.edits)
+    if edited or len(kept) < count:
+        reader.edits.append((start, reader.position, tags_of(kept)))
 
 
 def _of_field(one: Field[Any], flexible: bool) -> Shape:
@@ -143,10 +172,12 @@ def _of_kind(name: str | None, kind: Any, flexible: bool) -> Shape:
 def _array(element: Shape, flexible: bool, required: str | None) -> Shape:
     """`required` is the name of a field that may not be null: kio takes null for any array."""
 
-    def skip(reader: Reader) -> None:
+    def skip(reader: Walk) -> None:
         count = reader.unsigned_varint() - 1 if flexible else reader.int32()
         if count < 0 and required:
             raise MalformedRequest(f"null at position {reader.position}, for the array {required}")
+        if count < -1:
+            reader.edits.append((reader.position - 4, reader.position, b"\xff" * 4))
         if count <= 0:
             return
         left = len(reader.data) - reader.position
@@ -167,22 +198,28 @@ def _array(element: Shape, flexible: bool, required: str | None) -> Shape:
 def _nullable(shape: Shape) -> Shape:
     """A byte says whether there is one (KIP-893)."""
 
-    def skip(reader: Reader) -> None:
+    def skip(reader: Walk) -> None:
         if reader.view(1)[0] < 0x80:
             shape.skip(reader)
 
     return Shape(1, False, skip)
 
 
-def _skip_compact(reader: Reader) -> None:
+def _skip_compact(reader: Walk) -> None:
     size = reader.unsigned_varint()
     if size:
         reader.skip(size - 1)
 
 
-def _skip_string(reader: Reader) -> None:
-    reader.skip(max(reader.int16(), 0))
+def _skip_string(reader: Walk) -> None:
+    size = reader.int16()
+    if size < -1:
+        reader.edits.append((reader.position - 2, reader.position, b"\xff" * 2))
+    reader.skip(max(size, 0))
 
 
-def _skip_bytes(reader: Reader) -> None:
-    reader.skip(max(reader.int32(), 0))
+def _skip_bytes(reader: Walk) -> None:
+    size = reader.int32()
+    if size < -1:
+        reader.edits.append((reader.position - 4, reader.position, b"\xff" * 4))
+    reader.skip(max(size, 0))

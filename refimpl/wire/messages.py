@@ -18,11 +18,9 @@ from kio.serial import entity_reader, entity_writer
 
 from refimpl.wire.errors import MalformedRequest, error_code
 from refimpl.wire.framing import Buffer
-from refimpl.wire.lengths import check_lengths
+from refimpl.wire.lengths import with_checked_lengths
 
 API_VERSIONS = 18
-#: librdkafka 2.16 sends three bytes too many with Metadata 13 for all topics
-MAY_BE_LONGER = frozenset((3,))
 Values = Mapping[str, Any]
 
 load_request_schema: Callable[[int, int], type[Any]] = cache(index.load_request_schema)
@@ -36,14 +34,11 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 
 def read_request(api_key: int, version: int, data: Buffer, position: int = 0) -> Any:
-    """The body of a request, from this position to the end. Raises MalformedRequest.
+    """The body of a request that begins at this position. Raises MalformedRequest.
 
-    Kafka ignores whatever follows; we do so where a client is known to send more.
+    Whatever follows is ignored, as in Kafka: librdkafka 2.16 sends three bytes too many.
     """
-    message, end = _read(load_request_schema(api_key, version), data, position)
-    if end != len(data) and api_key not in MAY_BE_LONGER:
-        raise MalformedRequest(f"{len(data) - end} bytes behind the message")
-    return message
+    return _read(load_request_schema(api_key, version), data, position)[0]
 
 
 def read_response(api_key: int, version: int, data: Buffer, position: int = 0) -> Any:
@@ -73,12 +68,12 @@ def encoded(message: Any) -> bytes:
 
 def _read(schema: type[Any], data: Buffer, position: int) -> tuple[Any, int]:
     """A message, and where it ends."""
-    check_lengths(schema, data, position)
+    checked, end = with_checked_lengths(schema, data, position)
     try:
-        message, size = entity_reader(schema)(data, position)
+        message, _ = entity_reader(schema)(checked, position)
     except Exception as error:
         raise MalformedRequest(f"{type(error).__name__}: {error}") from None
-    return message, position + size
+    return message, end
 
 
 def _write(schema: type[Any], values: Values) -> bytes:

@@ -57,20 +57,16 @@ class ProduceRequest(NamedTuple):
 
 
 def read_produce(data: Buffer, position: int, version: int) -> ProduceRequest:
-    """The body of a request, from this position to the end. Raises MalformedRequest."""
+    """The body of a request that begins at this position. Raises MalformedRequest."""
     try:
         if version >= FIRST_FLEXIBLE:
-            request, position = _flexible(data, position, with_ids=version >= FIRST_WITH_IDS)
-        else:
-            request, position = _classic(data, position)
+            return _flexible(data, position, with_ids=version >= FIRST_WITH_IDS)
+        return _classic(data, position)
     except error:
         raise MalformedRequest("the request ends within a number") from None
-    if position != len(data):
-        raise MalformedRequest(f"{len(data) - position} bytes behind the request")
-    return request
 
 
-def _classic(data: Buffer, position: int) -> tuple[ProduceRequest, int]:
+def _classic(data: Buffer, position: int) -> ProduceRequest:
     view = memoryview(data)
     transactional_id, position = nullable_string(data, position)
     acks, timeout_ms, topics = _HEAD_CLASSIC.unpack_from(data, position)
@@ -88,10 +84,10 @@ def _classic(data: Buffer, position: int) -> tuple[ProduceRequest, int]:
             if position > len(data):
                 raise too_short(data, start, size)
             found.append(ProduceData(name, index, view[start:position]))
-    return ProduceRequest(transactional_id, acks, timeout_ms, found), position
+    return ProduceRequest(transactional_id, acks, timeout_ms, found)
 
 
-def _flexible(data: Buffer, position: int, *, with_ids: bool) -> tuple[ProduceRequest, int]:
+def _flexible(data: Buffer, position: int, *, with_ids: bool) -> ProduceRequest:
     view = memoryview(data)
     transactional_id, position = compact_nullable_string(data, position)
     acks, timeout_ms = _HEAD.unpack_from(data, position)
@@ -112,8 +108,8 @@ def _flexible(data: Buffer, position: int, *, with_ids: bool) -> tuple[ProduceRe
             found.append(named(ProduceData, (topic, index, view[start:end])))
             position = after_tagged_fields(data, end)
         position = after_tagged_fields(data, position)
-    position = after_tagged_fields(data, position)
-    return ProduceRequest(transactional_id, acks, timeout_ms, found), position
+    after_tagged_fields(data, position)
+    return ProduceRequest(transactional_id, acks, timeout_ms, found)
 
 
 def _named(topic: str | None) -> str:
