@@ -20,7 +20,6 @@ from refimpl.wire.reader import Reader
 from refimpl.wire.writer import tags_of
 
 
-
 @define(eq=False)
 class Walk(Reader):
     """A walk over a message; `edits` say what is written otherwise: from where, to where, how."""

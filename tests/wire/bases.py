@@ -342,9 +342,7 @@ BASES: Mapping[str, tuple[Base, ...]] = {
                 "replica_id": -1,
                 "timeout": TIMEOUT,
                 "topics": scene.named(
-                    partitions=[
-                        {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
-                    ]
+                    partitions=[{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
                 ),
             }
         ),
@@ -406,7 +404,10 @@ BASES: Mapping[str, tuple[Base, ...]] = {
     "SaslHandshake": (Base(_only(mechanism="PLAIN")),),
     "ApiVersions": (Base(_only(client_software_name="a", client_software_version="1")),),
     "CreateTopics": (Base(_new_topic), Base(_assigned_topic)),
-    "DeleteTopics": (Base(_delete_topic, before=_make_new), Base(_delete_topic_id, before=_make_new)),
+    "DeleteTopics": (
+        Base(_delete_topic, before=_make_new),
+        Base(_delete_topic_id, before=_make_new),
+    ),
     "DeleteRecords": (
         Base(
             lambda scene: {

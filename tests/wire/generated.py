@@ -235,5 +235,3 @@ def keep(name: str, answers: dict[str, Answers]) -> None:
     FOLDER.mkdir(exist_ok=True)
     text = json.dumps(answers, sort_keys=True, separators=(",", ":"))
     (FOLDER / f"{name}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
-
-

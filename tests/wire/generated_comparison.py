@@ -45,12 +45,8 @@ def test_what_differs_is_explained_or_on_the_list_of_what_is_not_mended(
     answered: dict[str, dict[str, Answers]],
 ) -> None:
     used: set[Row] = set()
-    found = {
-        name: list(unexplained(name, kept(name), answered[name], used)) for name in NAMES
-    }
-    labels = {
-        name: sorted({label for _, label, *_ in of}) for name, of in found.items() if of
-    }
+    found = {name: list(unexplained(name, kept(name), answered[name], used)) for name in NAMES}
+    labels = {name: sorted({label for _, label, *_ in of}) for name, of in found.items() if of}
     if os.environ.get("HIGHWATER_RECORD"):
         keep_open(labels)
     known = still_open()

@@ -50,7 +50,9 @@ def mutations(api: Api, version: int, values: Values) -> Iterator[Mutation]:
     flexible = is_flexible(api.key, version)
 
     def one(label: str, change: Callable[[Values], Values]) -> Mutation:
-        return Mutation(label, lambda values: write(schema, change(filled(schema, values))), version)
+        return Mutation(
+            label, lambda values: write(schema, change(filled(schema, values))), version
+        )
 
     yield one("right", lambda values: values)
     blank = " " * (api.key * 16 + version + 1)  # the same group for no two chunks
@@ -62,9 +64,7 @@ def mutations(api: Api, version: int, values: Values) -> Iterator[Mutation]:
     yield Mutation("cut off", lambda values: write(schema, filled(schema, values))[:-1], version)
     if flexible:
         tags = {UNKNOWN_TAG: b"tag"}
-        yield Mutation(
-            "a tag", lambda values: write(schema, filled(schema, values), tags), version
-        )
+        yield Mutation("a tag", lambda values: write(schema, filled(schema, values), tags), version)
     for other in (version - 1, version + 1):
         if api.first <= other <= api.last:
             yield Mutation(f"as v{other}", _as(api.key, other), version)
