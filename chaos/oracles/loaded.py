@@ -30,6 +30,7 @@ from refimpl.groups.store import GroupStore
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.consumer_group import UNREVOKED, ConsumerGroup, ConsumerMember
 from refimpl.machines.share_group import ShareGroup
+from refimpl.machines.transaction_coordinator import TransactionMetadata
 from refimpl.records.coordinators import CoordinatorRecord, GroupMetadataValue
 from refimpl.shares.shard import ShareShard
 from refimpl.transactions.shard import EXPIRE as EXPIRE_IDS
@@ -193,11 +194,15 @@ def _unused_since(store: GroupStore, moving: Collection[str]) -> Mapping[Any, An
     return found
 
 
-# Transactional ids
+# Transactional ids. Records of transaction.version 0 have no tagged fields: a coordinator that
+# loads them knows neither the next identity of a producer nor the last one, as in Kafka.
 
 
 def _of_ids(live: TransactionShard, loaded: TransactionShard) -> Iterator[str]:
-    yield from _of_maps("id", live.store.ids.current, loaded.store.ids.current)
+    current: Mapping[str, TransactionMetadata] = live.store.ids.current
+    if live.level() == 0:
+        current = {id: evolve(one, next=one.at, last=None) for id, one in current.items()}
+    yield from _of_maps("id", current, loaded.store.ids.current)
     for transactional_id, partitions in live.store.owed.items():
         missing = partitions - loaded.store.owed.get(transactional_id, set())
         if missing:

@@ -103,3 +103,12 @@ def test_static_members_come_and_go_and_their_coordinators_load_well(protocol: s
     runs = [build(Settings.draw(seed, files=False, **fixed)).go() for seed in range(4)]
     assert [run.violation for run in runs] == [None] * 4
     assert all(run.simulation.counts["coordinators loaded beside live ones"] >= 3 for run in runs)
+
+
+def test_records_of_version_0_keep_neither_the_next_producer_nor_the_last() -> None:
+    """transaction.version 0 has no tagged fields: what its records cannot keep is no difference."""
+    fixed = {"transactions": True, "transaction_version": 0, "share_members": 0}
+    for seed in (100004, 100013):
+        run = build(Settings.draw(seed, **fixed)).go()
+        assert run.violation is None
+        assert run.simulation.counts["transactions that timed out"]
