@@ -105,14 +105,15 @@ def test_a_spent_event_budget_is_reported_as_such() -> None:
 
 def test_each_kind_of_fault_is_met() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(20):
+    for seed in range(25):
         counts += build(Settings.draw(seed, fault_ms=2000, files=False)).go().simulation.counts
     met = {name.removeprefix("fault: ") for name in counts if name.startswith("fault: ")}
     assert met == {
         *("crash", "stop", "pause", "cut", "slow", "noise", "elect", "lag"),
         *("member_crash", "member_pause", "member_leave"),
         *("expire", "depose", "reassign", "store"),
-        *("client_crash", "client_pause", "client_takeover", "markers", "configure"),
+        *("client_crash", "client_pause", "client_takeover", "markers", "configure", "clock"),
+        *("share_crash", "share_pause", "share_leave", "share_moves"),
     }
 
 
