@@ -6,15 +6,19 @@ KIP-951.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
 from typing import Any, NamedTuple, cast, get_args
 
+from kio.index import KioIndexError
+
 from refimpl.wire.framing import Buffer
 from refimpl.wire.lengths import tags_at
-from refimpl.wire.messages import encoded, load_response_schema, read_response
+from refimpl.wire.messages import API_VERSIONS, encoded, load_response_schema, read_response
 
+MOST_VERSIONS = 40
 _IDS = frozenset(("node_id", "broker_id"))
 _PLACE = frozenset(("host", "port"))
 
@@ -58,11 +62,50 @@ def _parts(schema: type[Any]) -> Mapping[str, type[Any]]:
     return found
 
 
+@cache
+def newest(api_key: int) -> int | None:
+    """The newest version of an API that can be read here; None if there is none."""
+    for version in range(MOST_VERSIONS, -1, -1):
+        with suppress(KioIndexError):
+            load_response_schema(api_key, version)
+            return version
+    return None
+
+
+@cache
+def names_brokers(api_key: int) -> bool:
+    """True if answers of this API may name brokers."""
+    version = newest(api_key)
+    return version is not None and holds_addresses(load_response_schema(api_key, version))
+
+
+def limited(version: int, frame: Buffer, position: int) -> bytes | None:
+    """An answer of ApiVersions without the versions in which brokers could be named unread.
+
+    None where there are none, so that it can go on as it is.
+    """
+    if version > (newest(API_VERSIONS) or 0):
+        return None  # the broker has a word of its own for a version that nobody knows
+    message = read_response(API_VERSIONS, version, frame, position)
+    most = {one.api_key: newest(one.api_key) for one in message.api_keys}
+    lowered = tuple(
+        replace(one, max_version=most[one.api_key])
+        if names_brokers(one.api_key) and one.max_version > (most[one.api_key] or 0)
+        else one
+        for one in message.api_keys
+    )
+    return None if lowered == message.api_keys else encoded(replace(message, api_keys=lowered))
+
+
 def read_answer(api_key: int, version: int, frame: Buffer, position: int) -> Any:
     """An answer that names brokers; None if it names none, so that it can go on as it is.
 
-    Raises MalformedRequest.
+    Raises MalformedRequest, and ValueError for a version that cannot be read.
     """
+    if not names_brokers(api_key):
+        return None
+    if version > (newest(api_key) or 0):
+        raise ValueError(f"version {version} of API {api_key} may name brokers, and is not known")
     schema = load_response_schema(api_key, version)
     if not holds_addresses(schema):
         return None

@@ -12,13 +12,23 @@ from contextlib import suppress
 
 from attrs import define, field, frozen
 
-from chaos.real.proxy.addresses import Place, Upstream, moved, places, read_answer, written
+from chaos.real.proxy.addresses import (
+    Place,
+    Upstream,
+    limited,
+    moved,
+    names_brokers,
+    places,
+    read_answer,
+    written,
+)
 from refimpl.edge.server.faults import Faults
 from refimpl.wire.api_names import api_names
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import SIZE
 from refimpl.wire.headers import read_api, read_client_id
 from refimpl.wire.messages import API_VERSIONS, is_flexible
+from refimpl.wire.produce import FIRST_FLEXIBLE
 from refimpl.wire.reader import (
     after_tagged_fields,
     compact_nullable_string,
@@ -86,7 +96,7 @@ class Passing:
 
 
 def _acks(frame: bytes, version: int) -> int:
-    flexible = is_flexible(PRODUCE, version)
+    flexible = version >= FIRST_FLEXIBLE
     _, at = read_client_id(frame, flexible=flexible)
     _, at = compact_nullable_string(frame, at) if flexible else nullable_string(frame, at)
     return int.from_bytes(frame[at : at + 2], signed=True)
@@ -127,7 +137,7 @@ class Connection:
             for one in both:
                 one.cancel()
             for ended in await asyncio.gather(*both, return_exceptions=True):
-                if isinstance(ended, WireError | ValueError):
+                if isinstance(ended, Exception):
                     log.warning("a connection is closed: %s", ended)
             for _, writer in (self.client, self.broker):
                 writer.close()
@@ -178,6 +188,9 @@ class Connection:
     async def _moved(self, passing: Passing, frame: bytes) -> bytes:
         """An answer whose brokers are where the proxy listens for them."""
         if passing.key == API_VERSIONS:
+            body = limited(passing.version, frame, _CORRELATION)
+            return frame if body is None else frame[:_CORRELATION] + body
+        if not names_brokers(passing.key):
             return frame
         at = passing.answered(frame)
         message = read_answer(passing.key, passing.version, frame, at)

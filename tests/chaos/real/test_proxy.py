@@ -18,8 +18,10 @@ from confluent_kafka.admin import AdminClient
 
 from chaos.real.proxy.addresses import (
     Upstream,
-    holds_addresses,
+    limited,
     moved,
+    names_brokers,
+    newest,
     only_tagged,
     places,
     read_answer,
@@ -30,11 +32,11 @@ from chaos.real.proxy.proxy import Proxy
 from chaos.real.proxy.words import rule_of, words_of
 from refimpl.edge.testing.blocking import BlockingCluster
 from refimpl.wire.api_names import api_names
-from refimpl.wire.messages import load_response_schema, write_response
+from refimpl.wire.messages import load_response_schema, read_response, write_response
 
 READY = re.compile(r"Clients connect to (\S+)")
 SECONDS = 30
-FETCH, FIND_COORDINATOR = 1, 10
+PRODUCE, FETCH, METADATA, OFFSET_COMMIT, FIND_COORDINATOR, API_VERSIONS = 0, 1, 3, 8, 10, 18
 
 
 @pytest.fixture
@@ -285,25 +287,11 @@ def test_words_of_a_rule_come_back(words: str) -> None:
 
 def named_apis() -> dict[str, bool]:
     """The APIs whose newest answers name brokers; True where they do in tagged fields alone."""
-    found: dict[str, bool] = {}
-    for key, name in api_names().items():
-        try:
-            schema = load_response_schema(key, _newest(key))
-        except (LookupError, ValueError, ImportError):
-            continue
-        if holds_addresses(schema):
-            found[name] = only_tagged(schema)
-    return found
-
-
-def _newest(key: int) -> int:
-    for version in range(30, -1, -1):
-        try:
-            load_response_schema(key, version)
-        except Exception:
-            continue
-        return version
-    raise LookupError(key)
+    return {
+        name: only_tagged(load_response_schema(key, newest(key) or 0))
+        for key, name in api_names().items()
+        if names_brokers(key)
+    }
 
 
 def test_every_answer_that_names_brokers_is_known() -> None:
@@ -334,6 +322,21 @@ def test_an_answer_of_fetch_names_its_leader_elsewhere() -> None:
     again = read_answer(FETCH, 17, written(b"", moved(answer, {place.address: there})), 0)
     assert [one.address for one in places(again)] == [there]
     assert again.session_id == 7
+
+
+def test_versions_that_cannot_be_read_are_not_offered() -> None:
+    """A newer Kafka's Metadata could name brokers that the proxy does not see."""
+    keys = [(METADATA, 99), (PRODUCE, 3), (OFFSET_COMMIT, 99)]
+    told = [{"api_key": key, "min_version": 0, "max_version": most} for key, most in keys]
+    plain = write_response(API_VERSIONS, 3, {"api_keys": told})
+    body = limited(3, plain, 0)
+    assert body is not None
+    answer = read_response(API_VERSIONS, 3, body)
+    most = {one.api_key: one.max_version for one in answer.api_keys}
+    assert most == {METADATA: newest(METADATA), PRODUCE: 3, OFFSET_COMMIT: 99}
+    assert limited(3, body, 0) is None
+    with pytest.raises(ValueError, match="version 99 of API 3 may name brokers"):
+        read_answer(METADATA, 99, b"", 0)
 
 
 def test_a_broker_that_is_not_known_has_no_address() -> None:
