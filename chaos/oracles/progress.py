@@ -85,7 +85,7 @@ class ProgressOracle:
             further_at = self._came_further()
             if not missing:
                 missing, since = self._not_done(), further_at
-            rests = self.transactions is not None and not missing and self.transactions.rests()
+            rests = not missing and timeline.now <= self._rest()
             if not missing and not rests:
                 self._scan()
                 return
@@ -104,6 +104,10 @@ class ProgressOracle:
             if not oracle.unavailable() and (missing := self._missing_in(oracle)):
                 return f"{oracle.name}: {missing}"
         return self._unknown() or self._undecided()
+
+    def _rest(self) -> int:
+        """The end of the rest of transactional producers, which begins now; -1 for none."""
+        return -1 if self.transactions is None else self.transactions.rest()
 
     def _rested_until(self) -> int:
         """The end of the producers' rest, if they have one."""

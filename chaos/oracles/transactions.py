@@ -173,14 +173,17 @@ class TransactionsOracle:
             if awake:
                 one.next_ms = min(one.next_ms, now)
 
-    def rests(self) -> bool:
-        """True until partitions have forgotten the silent producers, and these have gone on."""
+    def rest(self) -> int:
+        """The end of the silent producers' rest, which begins with the first call; -1 for none.
+
+        Partitions have forgotten them by then, and they have gone on.
+        """
         settings, now = self.simulation.settings, self.simulation.timeline.now
         if settings.producer_expiration_ms >= DAY_MS or self.unavailable() or self.excused:
-            return False
+            return -1
         if self.wakes_at < 0:
             self.wakes_at = now + settings.producer_expiration_ms + AWAKE_MS
-        return now <= self.wakes_at + AWAKE_MS
+        return self.wakes_at + AWAKE_MS
 
     def unavailable(self) -> bool:
         """True if a partition on which transactions depend has no leader, and may have none."""
