@@ -31,7 +31,8 @@ def record_of(
     transactional_id: str, metadata: TransactionMetadata, *, flexible: bool
 ) -> CoordinatorRecord:
     """The record of a state; without flexible fields neither `next` nor `last` is kept."""
-    at, after, last = metadata.at, metadata.next, metadata.last
+    at = metadata.at
+    after, last = (metadata.next, metadata.last) if flexible else (at, None)
     value = TransactionLogValue(
         producer_id=at.id,
         previous_producer_id=-1 if last is None else last.id,
