@@ -157,9 +157,13 @@ class ShareLeader(Binding):
         self.final |= {o}
 
     def ack_fail(self, o: int) -> None:
+        """A lock that was over meanwhile is renewed: it ends again by its own action."""
         self._fault("fail")
         self.share.failed(self._pending(o))
         del self.writes[o]
+        held = self.share.deliveries.get(o)
+        if held is not None and held.state is ACQUIRED and o >= self.share.start:
+            self.share.acknowledge(held.member or "", (Acknowledgement(o, o, (RENEW,)),), NEVER)
 
     def ack_unheard(self, o: int) -> None:
         self._fault("crash")
