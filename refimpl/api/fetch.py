@@ -42,7 +42,7 @@ def handle(call: Call) -> Handling:
     wanted: dict[TopicPartition, FetchPartition] = {}
     unknown: dict[tuple[bytes, int], None] = {}
     for topic in request.topics:
-        name = _name(topic, version, names)
+        name = fetched_topic(topic, version, names)
         for one in topic.partitions:
             if name is None:
                 topic_id = bytes(UUID_SIZE) if topic.topic_id is None else topic.topic_id.bytes
@@ -76,7 +76,7 @@ def handle(call: Call) -> Handling:
     return _answer(call, response, tuple(unknown))
 
 
-def _name(topic: Any, version: int, names: dict[bytes, str]) -> str | None:
+def fetched_topic(topic: Any, version: int, names: Mapping[bytes, str]) -> str | None:
     """The name of a topic that may be asked for by its id."""
     if version < wire.FIRST_WITH_IDS:
         return topic.topic
@@ -95,7 +95,7 @@ def _forgotten(request: Any, version: int, names: dict[bytes, str]) -> Sequence[
     """The partitions that the client removes from its session."""
     found: list[TopicPartition] = []
     for topic in getattr(request, "forgotten_topics_data", ()):
-        name = _name(topic, version, names)
+        name = fetched_topic(topic, version, names)
         if name is not None:
             found += [TopicPartition(name, number) for number in topic.partitions]
     return found

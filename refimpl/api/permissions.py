@@ -29,6 +29,7 @@ from refimpl.api.authorization import (
 )
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.errors import code
+from refimpl.api.fetch import fetched_topic
 from refimpl.api.groups import NOT_ASKED, name_of
 from refimpl.api.table import Api
 from refimpl.messages.broker import CONSUMER
@@ -224,8 +225,7 @@ def _fetched_topics(call: Call) -> Iterable[str]:
     by_id = node.metadata.topic_names
     names: dict[str | None, None] = {}
     for topic in request.topics:
-        topic_id = getattr(topic, "topic_id", None)
-        names[topic.topic if topic_id is None else by_id.get(topic_id.bytes)] = None
+        names[fetched_topic(topic, call.version, by_id)] = None
     session = node.fetches.sessions.sessions.get(getattr(request, "session_id", 0))
     if session is not None:
         names |= dict.fromkeys(one.topic for one in session.partitions)

@@ -37,6 +37,15 @@ class InvalidAcknowledgement(InvalidRequest):
 
 
 @frozen
+class UnknownDeliveryState(InvalidRequest):
+    """No record is in a state of this number."""
+
+    says = "delivery state {state} is none of {known}"
+    state: int
+    known: tuple[int, ...]
+
+
+@frozen
 class UnknownShareState(Refusal):
     """The partition's state was never initialised, or it is deleted."""
 

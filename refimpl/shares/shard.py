@@ -15,6 +15,7 @@ from refimpl.coordinator.operation import NOTHING, Answer, Handler, Outcome, Tim
 from refimpl.coordinator.runtime import Coordinator
 from refimpl.coordinator.versioned import Versioned
 from refimpl.machines import share_state as rules
+from refimpl.machines.share_errors import UnknownDeliveryState
 from refimpl.machines.share_partition import DeliveryState, ShareWrite, StateBatch
 from refimpl.machines.share_state import ShareState
 from refimpl.messages import share as m
@@ -22,6 +23,7 @@ from refimpl.records import share_groups as r
 from refimpl.records.coordinators import SHARE_RECORDS, SHARE_TOPIC, CoordinatorRecord
 from refimpl.shares.config import ShareConfig
 
+STATES = tuple(map(int, DeliveryState))
 SNAPSHOT, UPDATE = SHARE_RECORDS[0], SHARE_RECORDS[1]
 
 
@@ -124,11 +126,7 @@ class ShareShard:
         """Write changes, if no later leader and no later life is known."""
         write = ShareWrite(
             request.start_offset,
-            tuple(
-                StateBatch(one.first_offset, one.last_offset, DeliveryState(one.delivery_state), n)
-                for one in request.batches
-                for n in (one.delivery_count,)
-            ),
+            tuple(map(_asked, request.batches)),
             request.delivery_complete_count,
         )
         state = rules.written(
@@ -215,6 +213,13 @@ class ShareShard:
 
 def _key(kind: type[Any], key: m.ShareKey) -> Any:
     return kind(key.group_id, key.topic_id, key.partition)
+
+
+def _asked(one: m.StoredBatch) -> StateBatch:
+    if one.delivery_state not in STATES:
+        raise UnknownDeliveryState(one.delivery_state, STATES)
+    state = DeliveryState(one.delivery_state)
+    return StateBatch(one.first_offset, one.last_offset, state, one.delivery_count)
 
 
 def _batches(stored: Iterable[r.StateBatch]) -> Iterable[StateBatch]:

@@ -115,3 +115,11 @@ def test_a_replay_comes_to_the_state_that_was_answered(
     for start, first, more, state in writes:
         written.ask(write(start, first, first + more, state, complete=more))
     assert written.again().states.current == written.shard.states.current
+
+
+@pytest.mark.parametrize("state", [-128, -1, 3, 127])
+def test_a_delivery_state_that_does_not_exist_is_refused(state: int) -> None:
+    written = begun()
+    with pytest.raises(Refusal, match=f"INVALID_REQUEST: delivery state {state} is none of"):
+        written.ask(write(0, 1, 2, state))
+    assert len(written.records) == 1
