@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.share_state import each
+from refimpl.api.share_state import each, start_of
 from refimpl.messages.share import ReadShareStateRequest, ShareKey, ShareStateResponse
 
 
@@ -19,6 +19,6 @@ def _request(key: ShareKey, one: Any) -> ReadShareStateRequest:
 def _values(one: Any, answer: ShareStateResponse) -> Values:
     return {
         "state_epoch": answer.state_epoch,
-        "start_offset": answer.start_offset,
+        "start_offset": start_of(answer),
         "state_batches": [batch._asdict() for batch in answer.batches],
     }

@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.share_state import each
+from refimpl.api.share_state import each, start_of
 from refimpl.messages.share import ReadShareStateSummaryRequest, ShareKey, ShareStateResponse
 
 
@@ -20,6 +20,6 @@ def _values(one: Any, answer: ShareStateResponse) -> Values:
     return {
         "state_epoch": answer.state_epoch,
         "leader_epoch": max(answer.leader_epoch, 0),
-        "start_offset": answer.start_offset,
+        "start_offset": start_of(answer),
         "delivery_complete_count": answer.delivery_complete_count,
     }

@@ -15,6 +15,8 @@ from refimpl.records.coordinators import SHARE_TOPIC
 from refimpl.shares.config import ShareConfig
 from refimpl.shares.shard import ShareCoordinator, ShareShard, coordinator_of, name_of
 
+NEGATIVE_PARTITION = "The partition id cannot be a negative number."
+
 
 @define(eq=False)
 class ShareCoordinators:
@@ -41,6 +43,10 @@ class ShareCoordinators:
     def handle(self, now: int, request: Request) -> None:
         """Let the coordinator of a share partition answer, if it is here."""
         body: Any = request.body
+        if body.key.partition < 0:
+            refused = m.refused(body, "INVALID_REQUEST", NEGATIVE_PARTITION)
+            self.context.respond(request, refused)
+            return
         number = partition_of(self.metadata, SHARE_TOPIC, name_of(body.key))
         if number in self.coordinators.by_partition:
             self.coordinators.handle(now, number, request)

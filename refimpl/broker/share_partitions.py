@@ -22,7 +22,7 @@ from refimpl.broker.share_sessions import (
     UnknownSharePartition,
 )
 from refimpl.errors import Refusal
-from refimpl.machines.share_errors import InvalidAcknowledgement
+from refimpl.machines.share_errors import InvalidAcknowledgement, UnknownShareState
 from refimpl.machines.share_partition import (
     RENEW,
     Acknowledgement,
@@ -44,8 +44,12 @@ IDLE_MS = 60_000
 Settled = Callable[[int, str | None, str | None], None]
 """Takes the time, an error and its message."""
 
-FENCED = frozenset(("FENCED_STATE_EPOCH", "FENCED_LEADER_EPOCH"))
-"""Errors of the share coordinator that members know as NOT_LEADER_OR_FOLLOWER."""
+FOR_MEMBERS = {
+    "FENCED_STATE_EPOCH": NotLeader.kafka_error,
+    "FENCED_LEADER_EPOCH": NotLeader.kafka_error,
+    UnknownShareState.kafka_error: "UNKNOWN_TOPIC_OR_PARTITION",
+}
+"""The errors of members for those of the share coordinator."""
 
 
 @define(eq=False)
@@ -265,14 +269,11 @@ class SharePartitions:
             else:
                 share.failed(write)
                 self._arm(shared)
-                if error in FENCED or error == "UNKNOWN_TOPIC_OR_PARTITION":
+                if error in FOR_MEMBERS:
                     self.shared.pop(shared.key, None)
             if then is not None:
-                then(
-                    when,
-                    "NOT_LEADER_OR_FOLLOWER" if error in FENCED else error,
-                    answer.error_message,
-                )
+                shown = None if error is None else FOR_MEMBERS.get(error, error)
+                then(when, shown, answer.error_message)
             self._wake(when, shared.partition.name)
             self._forget(shared)
 
@@ -445,7 +446,7 @@ class SharePartitions:
                 where = shared.partition.name, shared.key.group_id, shared.share.leader_epoch
                 self.context.outputs.append(SharesLoaded(*where, shared.share.start))
             else:
-                shared.error = "NOT_LEADER_OR_FOLLOWER" if answer.error in FENCED else answer.error
+                shared.error = FOR_MEMBERS.get(answer.error, answer.error)
             self._wake(when, shared.partition.name)
 
         body = m.ReadShareStateRequest(shared.key, shared.share.leader_epoch)

@@ -46,10 +46,9 @@ class UnknownDeliveryState(InvalidRequest):
 
 
 @frozen
-class UnknownShareState(Refusal):
+class UnknownShareState(InvalidRequest):
     """The partition's state was never initialised, or it is deleted."""
 
-    kafka_error = "UNKNOWN_TOPIC_OR_PARTITION"
     says = "there is no state of this partition"
 
 
