@@ -52,8 +52,8 @@ def handle(call: Call) -> Handling:
             wanted[partition] = FetchPartition(
                 partition,
                 one.fetch_offset,
-                getattr(one, "current_leader_epoch", -1),
-                getattr(one, "last_fetched_epoch", -1),
+                max(getattr(one, "current_leader_epoch", -1), -1),
+                max(getattr(one, "last_fetched_epoch", -1), -1),
                 0,
                 one.partition_max_bytes,
                 getattr(one, "log_start_offset", -1),
@@ -119,7 +119,8 @@ def _answer(
             leader = leader_of(broker, one.partition)
             leaders.append(leader)
         topics.setdefault(name, []).append(_data(one, leader, committed=committed))
-    if _replica(call.request)[0] < 0:
+    by_consumer = _replica(call.request)[0] < 0
+    if by_consumer:
         call.throttle_ms = broker.node.client_quotas.throttle_ms(
             FETCH, call.client_id, _size(topics), broker.now(), call.session.user
         )
@@ -132,7 +133,7 @@ def _answer(
         throttle_ms=call.throttle_ms,
         error_code=code(response.error),
         session_id=response.session_id,
-        endpoints=endpoints_of(broker, leaders),
+        endpoints=endpoints_of(broker, leaders) if by_consumer else (),
     )
 
 

@@ -14,7 +14,7 @@ from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import DelayedFetch, FetchPart, Partition
 from refimpl.broker.replica_selector import RACK_AWARE, preferred_read_replica
 from refimpl.broker.sessions import FetchSessions
-from refimpl.errors import FencedLeaderEpoch, OutsideLog, Refusal
+from refimpl.errors import FencedLeaderEpoch, Refusal
 from refimpl.machines.messages import FetchRequest as ReplicaFetch
 from refimpl.machines.replica_errors import UnknownLeaderEpoch
 from refimpl.machines.replica_log import EpochEnd, Records
@@ -30,6 +30,7 @@ from refimpl.messages.broker import (
 from refimpl.messages.observations import FetchAnswered, FetchHeard, RecordsRead
 from refimpl.named import named
 
+NO_EPOCH = -1
 Heard = Callable[[int, Partition, int, int, int], None]
 """Called after a follower's fetch was counted: (now, partition, follower, its end, its log
 start).
@@ -117,6 +118,9 @@ class Fetches:
                 part.decided = FetchedPartition(name, NotLeader.kafka_error)
                 return
             leader_epoch = part.partition.replica.epoch
+        if follower == self.context.id:
+            part.decided = FetchedPartition(name, NotLeader.kafka_error)
+            return
         said = follower, body.replica_epoch, number, leader_epoch, end, last_epoch
         asked = named(ReplicaFetch, said)
         try:
@@ -232,8 +236,9 @@ class Fetches:
         wanted = part.remembered.wanted
         must_stand_in(partition, wanted.current_leader_epoch, at_follower=part.at_follower)
         offset, log = wanted.fetch_offset, partition.log
-        if not log.start <= offset <= log.end:
-            raise OutsideLog(offset, log.start, log.end)
+        diverging = partition.replica.diverging(offset, wanted.last_fetched_epoch)
+        if diverging is not None:
+            return _fetched(partition, (), diverging)
         end = partition.fetchable_end(isolation_level)
         records: Records = ()
         if offset < end:
@@ -269,7 +274,7 @@ def must_stand_in(
     enough.
     """
     replica = partition.replica
-    if 0 <= leader_epoch < replica.epoch:
+    if NO_EPOCH != leader_epoch < replica.epoch:
         raise FencedLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)
     if leader_epoch > replica.epoch:
         raise UnknownLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)

@@ -57,7 +57,9 @@ class ProduceRequest(NamedTuple):
 
 
 def read_produce(data: Buffer, position: int, version: int) -> ProduceRequest:
-    """The body of a request that begins at this position. Raises MalformedRequest."""
+    """The body of a request that begins at this position. Raises MalformedRequest, also for null
+    instead of topics or partitions.
+    """
     try:
         if version >= FIRST_FLEXIBLE:
             return _flexible(data, position, with_ids=version >= FIRST_WITH_IDS)
@@ -72,12 +74,12 @@ def _classic(data: Buffer, position: int) -> ProduceRequest:
     acks, timeout_ms, topics = _HEAD_CLASSIC.unpack_from(data, position)
     position += _HEAD_CLASSIC.size
     found: list[ProduceData] = []
-    for _ in range(topics):
+    for _ in _counted(topics):
         topic, position = nullable_string(data, position)
         name = _named(topic)
         (partitions,) = _INT32.unpack_from(data, position)
         position += _INT32.size
-        for _ in range(partitions):
+        for _ in _counted(partitions):
             index, size = _BATCH_CLASSIC.unpack_from(data, position)
             start = position + _BATCH_CLASSIC.size
             position = start + max(size, 0)
@@ -93,7 +95,7 @@ def _flexible(data: Buffer, position: int, *, with_ids: bool) -> ProduceRequest:
     acks, timeout_ms = _HEAD.unpack_from(data, position)
     topics, position = unsigned_varint(data, position + _HEAD.size)
     found: list[ProduceData] = []
-    for _ in range(topics - 1):
+    for _ in _counted(topics - 1):
         if with_ids:
             topic: str | bytes = bytes(view[position : position + UUID_SIZE])
             position += UUID_SIZE
@@ -101,7 +103,7 @@ def _flexible(data: Buffer, position: int, *, with_ids: bool) -> ProduceRequest:
             name, position = compact_nullable_string(data, position)
             topic = _named(name)
         partitions, position = unsigned_varint(data, position)
-        for _ in range(partitions - 1):
+        for _ in _counted(partitions - 1):
             (index,) = _INT32.unpack_from(data, position)
             size, start = unsigned_varint(data, position + _INT32.size)
             end = start + max(size - 1, 0)
@@ -110,6 +112,12 @@ def _flexible(data: Buffer, position: int, *, with_ids: bool) -> ProduceRequest:
         position = after_tagged_fields(data, position)
     after_tagged_fields(data, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, found)
+
+
+def _counted(elements: int) -> range:
+    if elements < 0:
+        raise MalformedRequest("null instead of an array")
+    return range(elements)
 
 
 def _named(topic: str | None) -> str:
