@@ -7,7 +7,7 @@ its transaction already (KIP-890).
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.control import by_topic, partitions
+from refimpl.api.control import as_asked, partitions
 from refimpl.api.transactions import error_of
 from refimpl.messages.transaction_coordination import (
     AddPartitionsToTxnRequest,
@@ -28,14 +28,16 @@ def handle(call: Call) -> Handling:
             partitions(request.v3_and_below_topics, "name", "partitions"),
             transaction_version=0,
         )
-        return {"results_by_topic_v3_and_below": _results(call, answer)}
+        return {
+            "results_by_topic_v3_and_below": _results(call, request.v3_and_below_topics, answer)
+        }
     results: list[Values] = []
     for one in request.transactions:
         answer = yield _request(call, one)
         results.append(
             {
                 "transactional_id": one.transactional_id,
-                "topic_results": _results(call, answer),
+                "topic_results": _results(call, one.topics, answer),
             }
         )
     return {"error_code": None, "results_by_transaction": results}
@@ -50,15 +52,15 @@ def _request(call: Call, one: Any) -> AddPartitionsToTxnRequest:
     )
 
 
-def _results(call: Call, answer: AddPartitionsToTxnResponse) -> list[Values]:
-    results = by_topic(
-        (
-            name,
-            {
-                "partition_index": name.partition,
-                "partition_error_code": error_of(call, error, FENCED),
-            },
-        )
+def _results(call: Call, topics: Any, answer: AddPartitionsToTxnResponse) -> list[Values]:
+    results = {
+        name: {
+            "partition_index": name.partition,
+            "partition_error_code": error_of(call, error, FENCED),
+        }
         for name, error in answer.partitions
-    )
-    return [{"name": topic, "results_by_partition": of} for topic, of in results.items()]
+    }
+    return [
+        {"name": topic, "results_by_partition": of}
+        for topic, of in as_asked(topics, "name", "partitions", results)
+    ]

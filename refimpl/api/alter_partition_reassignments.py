@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.control import by_topic, refused, timeout_ms
+from refimpl.api.control import as_asked, refused, timeout_ms
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.controller import (
     AlterPartitionReassignmentsRequest,
@@ -29,15 +29,14 @@ def handle(call: Call) -> Handling:
     if failure := refused(answer):
         refusals = [PartitionResult(one.partition, *failure) for one in wanted]
         answer = AlterPartitionReassignmentsResponse(refusals, *failure)
-    results: dict[str, list[PartitionResult]] = by_topic(
-        (one.partition, one) for one in answer.partitions
-    )
+    results = {one.partition: _result(one) for one in answer.partitions}
     return {
         "allow_replication_factor_change": change_factor,
         "error_code": answer.error,
         "error_message": answer.message,
         "responses": [
-            {"name": topic, "partitions": list(map(_result, of))} for topic, of in results.items()
+            {"name": topic, "partitions": of}
+            for topic, of in as_asked(request.topics, "name", "partitions", results)
         ],
     }
 

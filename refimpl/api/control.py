@@ -48,6 +48,23 @@ def by_topic(results: Iterable[tuple[TopicPartition, R]]) -> dict[str, list[R]]:
     return found
 
 
+def as_asked(
+    topics: Iterable[Any], topic: str, numbers: str, found: Mapping[TopicPartition, R]
+) -> list[tuple[str, list[R]]]:
+    """The results of partitions by the topics of a request: each as often as the request names it,
+    also without partitions.
+    """
+    return [
+        (name, [found[TopicPartition(name, _number(each))] for each in getattr(one, numbers)])
+        for one in topics
+        for name in (getattr(one, topic),)
+    ]
+
+
+def _number(partition: Any) -> int:
+    return partition if isinstance(partition, int) else partition.partition_index
+
+
 def configs_of(call: Call) -> Configs:
     """The configurations in force at this broker: from its file, and dynamic ones (KIP-226)."""
     node = call.broker.node

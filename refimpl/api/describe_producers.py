@@ -3,7 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.control import by_topic, partitions
+from refimpl.api.control import as_asked, partitions
 from refimpl.messages.broker import (
     ActiveProducer,
     DescribedProducers,
@@ -21,10 +21,9 @@ def handle(call: Call) -> Handling:
         [name for name in wanted if name.topic in known]
     )
     here = {one.partition: one for one in answer.partitions}
-    results: dict[str, list[Values]] = by_topic(
-        (name, _described(name, here.get(name))) for name in wanted
-    )
-    return {"topics": [{"name": topic, "partitions": of} for topic, of in results.items()]}
+    results = {name: _described(name, here.get(name)) for name in wanted}
+    found = as_asked(call.request.topics, "name", "partition_indexes", results)
+    return {"topics": [{"name": topic, "partitions": of} for topic, of in found]}
 
 
 def _described(name: TopicPartition, one: DescribedProducers | None) -> Values:

@@ -12,21 +12,23 @@ MEMBER_EPOCHS, TOPIC_IDS = 9, 10
 def handle(call: Call) -> Handling:
     """Have offsets of partitions that exist committed."""
     request, known = call.request, list[CommittedPartition]()
-    results: dict[str, list[Values]] = {}
-    topics: dict[str, Values] = {}
+    results: dict[TopicPartition, Values] = {}
+    topics: list[tuple[Values, list[TopicPartition]]] = []
     for topic in request.topics:
         if call.version >= TOPIC_IDS:
             name = name_of(call, topic.topic_id)
             key = f"{topic.topic_id}" if name is None else name
-            topics[key] = {"topic_id": topic.topic_id}
+            shown: Values = {"topic_id": topic.topic_id}
         else:
             key = name = topic.name
-            topics[key] = {"name": name}
+            shown = {"name": name}
+        named = [TopicPartition(key, one.partition_index) for one in topic.partitions]
+        topics.append((shown, named))
         missing = "UNKNOWN_TOPIC_ID" if name is None else UNKNOWN
         for one in topic.partitions:
             partition = TopicPartition(key, one.partition_index)
             if name is None or not exists(call, partition):
-                results.setdefault(key, []).append(_result(one.partition_index, missing))
+                results[partition] = _result(one.partition_index, missing)
                 continue
             leader_epoch = getattr(one, "committed_leader_epoch", -1)
             metadata, topic_id = one.committed_metadata, id_of(call, name)
@@ -38,8 +40,14 @@ def handle(call: Call) -> Handling:
     if known:
         answer = yield _request(call, known)
         for partition, error in answer.partitions:
-            results.setdefault(partition.topic, []).append(_result(partition.partition, error))
-    return {"topics": [{**topics[key], "partitions": of} for key, of in results.items()]}
+            results[partition] = _result(partition.partition, error)
+    return {
+        "topics": [
+            {**shown, "partitions": [results[one] for one in named]}
+            for shown, named in topics
+            if named
+        ]
+    }
 
 
 def _result(index: int, error: str | None) -> Values:

@@ -1,7 +1,7 @@
 """OffsetDelete: forget what a group has committed (KIP-496)."""
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.control import by_topic
+from refimpl.api.control import as_asked
 from refimpl.api.groups import UNKNOWN, exists
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import OffsetDeleteRequest, OffsetDeleteResponse
@@ -22,8 +22,9 @@ def handle(call: Call) -> Handling:
     answer: OffsetDeleteResponse = yield OffsetDeleteRequest(request.group_id, known)
     if answer.error is not None:
         return {"error_code": answer.error}
-    found: dict[str, list[Values]] = by_topic(
-        (name, {"partition_index": name.partition, "error_code": error})
+    found: dict[TopicPartition, Values] = {
+        name: {"partition_index": name.partition, "error_code": error}
         for name, error in (*results, *answer.partitions)
-    )
-    return {"topics": [{"name": name, "partitions": of} for name, of in found.items()]}
+    }
+    listed = as_asked(request.topics, "name", "partitions", found)
+    return {"topics": [{"name": name, "partitions": of} for name, of in listed if of]}

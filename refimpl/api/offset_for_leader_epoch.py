@@ -1,5 +1,7 @@
 """OffsetForLeaderEpoch: where a leader epoch ends (KIP-101, KIP-320)."""
 
+from itertools import islice
+
 from refimpl.api.call import Call, Handling, Values
 from refimpl.messages.broker import OffsetForLeaderEpochRequest, TopicPartition
 
@@ -16,14 +18,17 @@ def handle(call: Call) -> Handling:
         for one in topic.partitions
     ]
     response = yield OffsetForLeaderEpochRequest(wanted)
-    topics: dict[str, list[Values]] = {}
-    for name, error, epoch, end in response.partitions:
-        topics.setdefault(name.topic, []).append(
-            {
-                "partition": name.partition,
-                "error_code": error,
-                "leader_epoch": epoch,
-                "end_offset": end,
-            }
-        )
-    return {"topics": [{"topic": name, "partitions": many} for name, many in topics.items()]}
+    results = (
+        {
+            "partition": name.partition,
+            "error_code": error,
+            "leader_epoch": epoch,
+            "end_offset": end,
+        }
+        for name, error, epoch, end in response.partitions
+    )
+    found: list[Values] = [
+        {"topic": topic.topic, "partitions": list(islice(results, len(topic.partitions)))}
+        for topic in call.request.topics
+    ]
+    return {"topics": found}

@@ -1,7 +1,7 @@
 """TxnOffsetCommit: offsets that count with a transaction (KIP-98, KIP-447, KIP-890)."""
 
-from refimpl.api.call import Call, Handling
-from refimpl.api.control import by_topic
+from refimpl.api.call import Call, Handling, Values
+from refimpl.api.control import as_asked
 from refimpl.api.groups import UNKNOWN, exists, id_of
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import (
@@ -34,18 +34,11 @@ def handle(call: Call) -> Handling:
     if known:
         answer: TxnOffsetCommitResponse = yield _request(call, known)
         results += [(name, _named(call, error)) for name, error in answer.partitions]
-    told = ((name, (name.partition, error)) for name, error in results)
-    return {
-        "topics": [
-            {
-                "name": topic,
-                "partitions": [
-                    {"partition_index": number, "error_code": error} for number, error in of
-                ],
-            }
-            for topic, of in by_topic(told).items()
-        ]
+    told: dict[TopicPartition, Values] = {
+        name: {"partition_index": name.partition, "error_code": error} for name, error in results
     }
+    found = as_asked(request.topics, "name", "partitions", told)
+    return {"topics": [{"name": topic, "partitions": of} for topic, of in found if of]}
 
 
 def _named(call: Call, error: str | None) -> str | None:
