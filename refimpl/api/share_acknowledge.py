@@ -44,7 +44,7 @@ def handle(call: Call) -> Handling:
             for name, error, why in answer.partitions
         ],
     )
-    for topic_id, number in unknown:
+    for topic_id, number in unknown if answer.error is None else ():
         refused = {
             "partition_index": number,
             "error_code": UNKNOWN_ID,

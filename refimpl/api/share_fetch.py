@@ -48,7 +48,7 @@ def handle(call: Call) -> Handling:
         call.connection,
     )
     found = by_topic_id(call, [(one.partition, _shown(call, one)) for one in answer.partitions])
-    for topic_id, number in unknown:
+    for topic_id, number in unknown if answer.error is None else ():
         partition = _values(number, UNKNOWN_ID, NO_LEADER)
         found.append({"topic_id": topic_id, "partitions": [partition]})
     moved = [

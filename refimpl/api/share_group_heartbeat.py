@@ -20,7 +20,7 @@ def handle(call: Call) -> Handling:
     parts = answer.assignment
     return {
         "error_code": answer.error,
-        "error_message": answer.error_message,
+        "error_message": answer.error_message or None,
         "member_id": answer.member_id,
         "member_epoch": answer.member_epoch,
         "heartbeat_interval": answer.heartbeat_interval_ms,

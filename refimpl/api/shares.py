@@ -7,7 +7,7 @@ from refimpl.api.call import Call, Values
 from refimpl.api.errors import MOVED, endpoints_of, leader_of
 from refimpl.api.groups import name_of
 from refimpl.messages.broker import TopicPartition
-from refimpl.messages.share import AcknowledgementBatch
+from refimpl.messages.share import AcknowledgementBatch, is_no_member_id
 
 UNKNOWN_ID = "UNKNOWN_TOPIC_ID"
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -25,8 +25,10 @@ REFUSED: Values = {
 
 
 def is_nameless(request: Any) -> bool:
-    """True if a request lacks the name of its group, or of its member."""
-    return request.group_id is None or request.member_id is None
+    """True if a request lacks the name of its group, or an id that its member may have."""
+    return (
+        request.group_id is None or request.member_id is None or is_no_member_id(request.member_id)
+    )
 
 
 def named(call: Call, topics: Iterable[Any]) -> tuple[dict[TopicPartition, Any], list[Any]]:

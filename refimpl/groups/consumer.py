@@ -20,6 +20,7 @@ from refimpl.groups.consumer_errors import (
     UnsupportedAssignor,
 )
 from refimpl.groups.consumer_topics import TopicView, compiled
+from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.logic import CommitBy, Group
 from refimpl.groups.migration import MEMBER_TIMERS, REBALANCE, REGEX, SESSION, Migration
 from refimpl.groups.store import GroupStore
@@ -103,6 +104,8 @@ class ConsumerGroups:
         """A member joins, lives or leaves."""
         self._check(request)
         group_id, epoch = request.group_id, request.member_epoch
+        if epoch < 0 and self.store.groups.get(group_id) is None:
+            raise GroupIdNotFound(group_id)
         group, before = self._group(now, group_id, may_be_new=epoch == 0)
         rules = self.rules(now, group)
         said = _heartbeat(request, self.new_id)
@@ -340,10 +343,13 @@ def _wrong_with(request: m.ConsumerGroupHeartbeatRequest) -> str:
     epoch, r = request.member_epoch, request
     unsubscribed = r.subscribed_topic_names is None and r.subscribed_topic_regex is None
     checks = (
-        (not r.member_id and not (r.may_lack_member_id and epoch == 0), "MemberId can't be empty."),
-        (not r.group_id, "GroupId can't be empty."),
-        (r.instance_id == "", "InstanceId can't be empty."),
-        (r.rack_id == "", "RackId can't be empty."),
+        (
+            not r.member_id.strip() and not (r.may_lack_member_id and epoch == 0),
+            "MemberId can't be empty.",
+        ),
+        (not r.group_id.strip(), "GroupId can't be empty."),
+        (_is_blank(r.instance_id), "InstanceId can't be empty."),
+        (_is_blank(r.rack_id), "RackId can't be empty."),
         (epoch < LEAVE_FOR_A_WHILE, "MemberEpoch is invalid."),
         (epoch == LEAVE_FOR_A_WHILE and r.instance_id is None, "InstanceId can't be null."),
         (
@@ -361,6 +367,10 @@ def _wrong_with(request: m.ConsumerGroupHeartbeatRequest) -> str:
         ),
     )
     return next((why for wrong, why in checks if wrong), "")
+
+
+def _is_blank(text: str | None) -> bool:
+    return text is not None and not text.strip()
 
 
 def _heartbeat(request: m.ConsumerGroupHeartbeatRequest, new_id: Callable[[], str]) -> Heartbeat:

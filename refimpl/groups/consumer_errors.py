@@ -15,6 +15,15 @@ class ConsumerGroupNotFound(Refusal):
 
 
 @frozen
+class ShareGroupNotFound(Refusal):
+    """The heartbeat is for a share group that does not exist here."""
+
+    kafka_error = "GROUP_ID_NOT_FOUND"
+    says = "Share group {group} not found."
+    group: str
+
+
+@frozen
 class InvalidHeartbeat(InvalidRequest):
     """A field is missing, or has an invalid value."""
 

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 
 from refimpl.coordinator.operation import NOTHING, Answer, Handler, Outcome, TimerKey, Token
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.consumer_errors import ConsumerGroupNotFound, InvalidHeartbeat
+from refimpl.groups.consumer_errors import InvalidHeartbeat, ShareGroupNotFound
 from refimpl.groups.consumer_topics import TopicView
 from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.logic import CommitBy, Group
@@ -21,6 +21,7 @@ from refimpl.machines import share_group as g
 from refimpl.machines.consumer_group_errors import GroupMaxSizeReached, NonEmptyGroup
 from refimpl.machines.share_group import LEAVE, Partition, ShareGroup, ShareMember
 from refimpl.messages import group as m
+from refimpl.messages.share import is_no_member_id
 from refimpl.records.coordinators import CoordinatorRecord
 from refimpl.records.schema import Uuid
 
@@ -56,9 +57,11 @@ class ShareGroups:
     def heartbeat(self, now: int, token: Token, request: m.ShareGroupHeartbeatRequest) -> Outcome:
         """A member joins, lives or leaves."""
         why = _wrong_with(request)
-        if why:
+        if why is not None:
             raise InvalidHeartbeat(why)
         group_id, member_id, epoch = request.group_id, request.member_id, request.member_epoch
+        if epoch < 0 and self.store.groups.get(group_id) is None:
+            raise GroupIdNotFound(group_id)
         group = self._group(group_id, may_be_new=epoch == 0)
         if epoch == LEAVE:
             group.known(member_id)
@@ -86,7 +89,7 @@ class ShareGroups:
         if isinstance(group, ShareGroup):
             return group
         if not may_be_new:
-            raise ConsumerGroupNotFound(group_id)
+            raise ShareGroupNotFound(group_id)
         if group is not None or self.store.is_simple(group_id):
             raise GroupIdNotFound(group_id)
         return ShareGroup(group_id)
@@ -339,17 +342,17 @@ class ShareGroups:
         return False
 
 
-def _wrong_with(request: m.ShareGroupHeartbeatRequest) -> str:
-    """The error of a heartbeat that is invalid for every group; "" if there is none."""
+def _wrong_with(request: m.ShareGroupHeartbeatRequest) -> str | None:
+    """The error of a heartbeat that is invalid for every group; None if there is none."""
     epoch, names = request.member_epoch, request.subscribed_topic_names
     checks = (
-        (not request.member_id, "MemberId can't be empty."),
+        (is_no_member_id(request.member_id), ""),  # Kafka says no more
         (not request.group_id.strip(), "GroupId can't be empty."),
-        (request.rack_id == "", "RackId can't be empty."),
+        (request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty."),
         (epoch < LEAVE, "MemberEpoch is invalid."),
         (epoch == 0 and not names, "SubscribedTopicNames must be set in first request."),
     )
-    return next((why for wrong, why in checks if wrong), "")
+    return next((why for wrong, why in checks if wrong), None)
 
 
 def _assignment(partitions: Iterable[Partition]) -> tuple[m.TopicIdPartitions, ...]:

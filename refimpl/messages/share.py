@@ -90,6 +90,14 @@ class ShareStateResponse(NamedTuple):
 
 # Members and leaders
 
+LONGEST_MEMBER_ID = 36
+"""Members choose ids, which are UUIDs with Kafka's clients."""
+
+
+def is_no_member_id(member_id: str) -> bool:
+    """True if no member of a share group may have this id."""
+    return not member_id.strip() or len(member_id) > LONGEST_MEMBER_ID
+
 
 class AcknowledgementBatch(NamedTuple):
     """Acknowledge types of the offsets from first to last: one for all, or one for each."""
