@@ -3,10 +3,15 @@
 from refimpl.api.call import Call, Handling
 from refimpl.messages.group import SyncGroupRequest, SyncGroupResponse
 
+NAMES_PROTOCOL = 5
+"""Since this version members have to name their protocol (KIP-559)."""
+
 
 def handle(call: Call) -> Handling:
     """Sync; followers wait for the leader."""
     request = call.request
+    if call.version >= NAMES_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+        return {"error_code": "INCONSISTENT_GROUP_PROTOCOL", "assignment": b""}
     answer: SyncGroupResponse = yield SyncGroupRequest(
         request.group_id,
         request.generation_id,
