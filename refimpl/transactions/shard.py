@@ -29,6 +29,7 @@ from refimpl.transactions.operators import Operators
 from refimpl.transactions.store import TransactionStore
 
 TIME_OUT, EXPIRE = TimerKey("time out transactions"), TimerKey("expire transactional ids")
+NO_PRODUCER = -1
 AT_ONCE = 500
 """The number of ids that time out or expire in one batch; more could be too large for the log
 (KAFKA-13099).
@@ -306,9 +307,9 @@ class TransactionShard:
 
 def _expected(request: m.InitTransactionalIdRequest) -> ProducerIdentity | None:
     given = request.producer_id, request.producer_epoch
-    if (given[0] < 0) is not (given[1] < 0):
+    if (given[0] == NO_PRODUCER) is not (given[1] == NO_PRODUCER):
         raise HalfAnIdentity(*given)
-    return None if given[0] < 0 else ProducerIdentity(*given)
+    return None if given[0] == NO_PRODUCER else ProducerIdentity(*given)
 
 
 def _identity(
