@@ -25,7 +25,7 @@ def handle(call: Call) -> Handling:
 
 def _alteration(entry: Any) -> QuotaAlteration:
     return QuotaAlteration(
-        tuple((one.entity_type, one.entity_name) for one in entry.entity),
+        tuple({one.entity_type: one.entity_name for one in entry.entity}.items()),
         tuple((one.key, None if one.remove else one.value) for one in entry.ops),
     )
 

@@ -16,6 +16,9 @@ from refimpl.messages.observations import Refused
 FORWARDED: tuple[type, ...] = get_args(c.AdminRequest)
 """The requests that a broker forwards."""
 
+WITHOUT_TIMEOUT = (c.ListPartitionReassignmentsRequest, c.UpdateFeaturesRequest)
+"""Requests that are carried out whatever their timeout, as with Kafka."""
+
 GIVE_UP_MS = 60_000
 """The wait for an answer to a request that names no timeout."""
 
@@ -44,8 +47,8 @@ class Forwarding:
 
     def forward(self, now: int, request: Request) -> None:
         """Send a request to the controller."""
-        timeout_ms = getattr(request.body, "timeout_ms", GIVE_UP_MS)
-        if timeout_ms <= 0 and not isinstance(request.body, c.ListPartitionReassignmentsRequest):
+        timeout_ms: int = getattr(request.body, "timeout_ms", GIVE_UP_MS)
+        if timeout_ms <= 0 and not isinstance(request.body, WITHOUT_TIMEOUT):
             self._refuse(request, "REQUEST_TIMED_OUT", None)  # before anything is done
             return
         self._send(Forwarded(request, now + timeout_ms))

@@ -65,6 +65,8 @@ def _check(one: ScramDeletion | ScramUpsertion, known: Credentials) -> None:
         raise ApiError("UNSUPPORTED_SASL_MECHANISM", "Unknown SCRAM mechanism")
     if isinstance(one, ScramUpsertion):
         _check_iterations(one.iterations, mechanism)
+        if not one.salted_password:
+            raise ApiError("UNACCEPTABLE_CREDENTIAL", "Empty salted password")
     elif mechanism.name not in known.get(one.user, {}):
         message = "Attempt to delete a user credential that does not exist"
         raise ApiError("RESOURCE_NOT_FOUND", message)
