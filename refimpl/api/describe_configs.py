@@ -8,15 +8,11 @@ from typing import Any
 
 from refimpl.api.call import Call, Values
 from refimpl.api.control import RESOURCES, configs_of, overrides
+from refimpl.api.errors import MALFORMED
 from refimpl.configs import Entry
 from refimpl.controller.errors import ApiError
 from refimpl.controller.topics import check_name
 from refimpl.messages.cluster import GROUP, TOPIC, ConfigResource
-
-MALFORMED = (
-    "This most likely occurs because of a request being malformed by the client library or the "
-    "message was sent to an incompatible broker. See the broker logs for more details."
-)
 
 
 def handle(call: Call) -> Values:

@@ -4,6 +4,8 @@ from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import as_asked, partitions
+from refimpl.controller.errors import ApiError
+from refimpl.controller.topics import check_name
 from refimpl.messages.broker import (
     ActiveProducer,
     DescribedProducers,
@@ -27,6 +29,14 @@ def handle(call: Call) -> Handling:
 
 
 def _described(name: TopicPartition, one: DescribedProducers | None) -> Values:
+    try:
+        check_name(name.topic)
+    except ApiError as refusal:
+        return {
+            "partition_index": name.partition,
+            "error_code": refusal.error,
+            "error_message": refusal.message,
+        }
     if one is None:
         return {
             "partition_index": name.partition,

@@ -10,6 +10,12 @@ from refimpl.messages.cluster import BrokerRegistration
 from refimpl.wire.errors import error_code
 from refimpl.wire.writer import Endpoint
 
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+"""Kafka's message of INVALID_REQUEST where it says no more."""
+
 MOVED = frozenset(("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.errors import endpoint_of
+from refimpl.api.errors import MALFORMED, endpoint_of
 from refimpl.messages.group import GROUP, FindCoordinatorRequest, FoundCoordinator
 
 BATCHED, SHARES = 4, 6
@@ -27,8 +27,8 @@ def handle(call: Call) -> Handling:
     found = [_found(call, one) for one in answer.coordinators]
     if call.version >= BATCHED:
         return {"coordinators": found}
-    error = answer.coordinators[0].error
-    return {**found[0], "error_message": _MESSAGES.get(error, answer.coordinators[0].message)}
+    one = answer.coordinators[0]
+    return {**found[0], "error_message": _MESSAGES.get(one.error, _message(one))}
 
 
 def _refused(call: Call, keys: Iterable[str]) -> Values:
@@ -38,10 +38,12 @@ def _refused(call: Call, keys: Iterable[str]) -> Values:
         return {"coordinators": [{"key": key, **refused} for key in keys]}
     return {
         **refused,
-        "error_message": "This most likely occurs because of a request being "
-        "malformed by the client library or the message was sent to an incompatible broker. "
-        "See the broker logs for more details.",
+        "error_message": MALFORMED,
     }
+
+
+def _message(one: FoundCoordinator) -> str:
+    return one.message or (MALFORMED if one.error == "INVALID_REQUEST" else "")
 
 
 def _found(call: Call, one: FoundCoordinator) -> Values:
@@ -50,4 +52,4 @@ def _found(call: Call, one: FoundCoordinator) -> Values:
     if one.error is None and broker is not None and broker.endpoints:
         endpoint = endpoint_of(call.broker, broker)
         where = {"node_id": one.node_id, "host": endpoint.host, "port": endpoint.port}
-    return {"key": one.key, "error_code": one.error, "error_message": one.message or "", **where}
+    return {"key": one.key, "error_code": one.error, "error_message": _message(one), **where}

@@ -207,8 +207,7 @@ class GroupCoordinators:
             why = "A share partition is named group:topic id:partition."
             return m.FoundCoordinator(key, "INVALID_REQUEST", message=why)
         if name is None:
-            why = "Groups, transactional ids and share partitions have coordinators."
-            return m.FoundCoordinator(key, "INVALID_REQUEST", message=why)
+            return m.FoundCoordinator(key, "INVALID_REQUEST")
         if name not in self.metadata.topics:
             self.auto_topics.create((name,))
             return m.FoundCoordinator(key, "COORDINATOR_NOT_AVAILABLE")
