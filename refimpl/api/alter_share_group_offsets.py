@@ -1,7 +1,7 @@
 """AlterShareGroupOffsets: set the starts of a share group without members (KIP-932)."""
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.api.shares import NO_PARTITION, UNKNOWN
+from refimpl.api.shares import NO_PARTITION, UNKNOWN, refusal_of
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import AlterShareOffsetsRequest, AlterShareOffsetsResponse
 
@@ -26,9 +26,13 @@ def handle(call: Call) -> Handling:
                 "error_message": NO_PARTITION if error == UNKNOWN else None,
             }
         )
+    known = call.broker.node.metadata.topics
+    for topic in request.topics if answer.error is None else ():
+        if not topic.partitions and topic.topic_name in known:
+            topics.setdefault((topic.topic_name, known[topic.topic_name].topic_id), [])
     return {
         "error_code": answer.error,
-        "error_message": answer.error_message,
+        "error_message": refusal_of(answer),
         "responses": [
             {"topic_name": name, "topic_id": topic_id, "partitions": partitions}
             for (name, topic_id), partitions in topics.items()

@@ -1,7 +1,7 @@
 """DeleteShareGroupOffsets: delete the state of topics in a share group (KIP-932)."""
 
 from refimpl.api.call import Call, Handling
-from refimpl.api.shares import NO_PARTITION, UNKNOWN
+from refimpl.api.shares import NO_PARTITION, UNKNOWN, refusal_of
 from refimpl.messages.group import DeleteShareOffsetsRequest, DeleteShareOffsetsResponse
 
 NOTHING = "There is no offset information to delete."
@@ -11,11 +11,11 @@ def handle(call: Call) -> Handling:
     """Delete the state of each topic."""
     request = call.request
     answer: DeleteShareOffsetsResponse = yield DeleteShareOffsetsRequest(
-        request.group_id, tuple(one.topic_name for one in request.topics)
+        request.group_id, tuple(dict.fromkeys(one.topic_name for one in request.topics))
     )
     return {
         "error_code": answer.error,
-        "error_message": answer.error_message,
+        "error_message": refusal_of(answer),
         "responses": [
             {
                 "topic_name": name,

@@ -1,7 +1,7 @@
 """DescribeShareGroupOffsets: the starts of share partitions, and their lag (KIP-932, KIP-1226)."""
 
 from refimpl.api.call import Call, Handling, Values
-from refimpl.messages.broker import TopicPartition
+from refimpl.api.control import partitions
 from refimpl.messages.group import DescribeShareOffsetsRequest, DescribeShareOffsetsResponse
 
 
@@ -11,11 +11,7 @@ def handle(call: Call) -> Handling:
     for group in call.request.groups:
         wanted = None
         if group.topics is not None:
-            wanted = tuple(
-                TopicPartition(topic.topic_name, number)
-                for topic in group.topics
-                for number in topic.partitions
-            )
+            wanted = tuple(dict.fromkeys(partitions(group.topics, "topic_name", "partitions")))
         answer: DescribeShareOffsetsResponse = yield DescribeShareOffsetsRequest(
             group.group_id, wanted
         )
@@ -37,8 +33,8 @@ def handle(call: Call) -> Handling:
                 "error_code": answer.error,
                 "error_message": answer.error_message,
                 "topics": [
-                    {"topic_name": name, "topic_id": topic_id, "partitions": partitions}
-                    for (name, topic_id), partitions in topics.items()
+                    {"topic_name": name, "topic_id": topic_id, "partitions": of}
+                    for (name, topic_id), of in topics.items()
                 ],
             }
         )

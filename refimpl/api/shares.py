@@ -7,8 +7,10 @@ from refimpl.api.call import Call, Values
 from refimpl.api.errors import MOVED, endpoints_of, leader_of
 from refimpl.api.groups import name_of
 from refimpl.messages.broker import TopicPartition
+from refimpl.messages.group import AlterShareOffsetsResponse, DeleteShareOffsetsResponse
 from refimpl.messages.share import AcknowledgementBatch, is_no_member_id
 
+INVALID_ID = "INVALID_GROUP_ID"
 UNKNOWN_ID = "UNKNOWN_TOPIC_ID"
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 NO_PARTITION = "This server does not host this topic-partition."
@@ -22,6 +24,11 @@ REFUSED: Values = {
     "node_endpoints": [],
 }
 """The answer to a request that cannot be meant."""
+
+
+def refusal_of(answer: AlterShareOffsetsResponse | DeleteShareOffsetsResponse) -> str | None:
+    """The message of a request that is refused as a whole."""
+    return "The group id is invalid." if answer.error == INVALID_ID else answer.error_message
 
 
 def is_nameless(request: Any) -> bool:

@@ -316,14 +316,18 @@ class ShareGroupState:
         self._operate(now, number, lambda one: one.reset(body.group_id, found))
         epoch, _ = logic.initialising(body.group_id)
         starts = dict(body.offsets)
-        of_topics = {one.topic: topic_id for one, topic_id in ids.items()}
+        topics = self.metadata.topics
 
         def answered(when: int, answers: dict[s.ShareKey, s.ShareStateResponse]) -> None:
             errors = {(key.topic_id, key.partition): one.error for key, one in answers.items()}
             results = [
                 (one, errors[ids[one], one.partition], ids[one])
                 if one in ids
-                else (one, UNKNOWN, of_topics.get(one.topic, NO_ID))
+                else (
+                    one,
+                    UNKNOWN,
+                    Uuid(topics[one.topic].topic_id) if one.topic in topics else NO_ID,
+                )
                 for one, _ in body.offsets
             ]
             self.context.respond(request, m.AlterShareOffsetsResponse(None, None, results))
