@@ -8,7 +8,9 @@ from refimpl.messages.broker import DescribeLogDirsRequest, DescribeLogDirsRespo
 def handle(call: Call) -> Handling:
     """The one directory of this broker."""
     asked = call.request.topics
-    wanted = None if asked is None else partitions(asked, "topic", "partitions")
+    wanted = None
+    if asked is not None:
+        wanted = list(dict.fromkeys(partitions(asked, "topic", "partitions")))
     answer: DescribeLogDirsResponse = yield DescribeLogDirsRequest(wanted)
     topics: dict[str, list[Values]] = by_topic(
         (

@@ -154,14 +154,7 @@ ROWS: tuple[Row, ...] = (
         r"partitions\[0\]\.(error_code|start_offset|state_epoch)$",
         "topics that do not exist, states that do not",
         "requests that only brokers send: our share coordinator asks nobody whether the topic is "
-        "there, and calls a state that was never initialised `UNKNOWN_TOPIC_OR_PARTITION` where "
-        "Kafka says `INVALID_REQUEST`; a read of leader epoch -1 is of a lower one to us",
-    ),
-    Row(
-        "InitializeShareGroupState",
-        r"results\[0\]$",
-        "an empty group id",
-        "a group without a name: Kafka answers nothing; we initialise its state",
+        "there; a leader epoch of -1 is a lower one to us, and so is a state epoch of -1",
     ),
     Row(
         "FindCoordinator",

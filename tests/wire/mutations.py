@@ -188,7 +188,8 @@ def _texts(blank: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
 
 def _values(shape: Shape, value: Any) -> Iterator[Any]:
     if (bits := LIMITS.get(shape.kind or "")) is not None:
-        yield from (-1, 0, 1, -2, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)))
+        least = () if shape.name == "timeout" else (1,)  # whether a millisecond is over is chance
+        yield from (-1, 0, *least, -2, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)))
         return
     match shape.kind:
         case "bool":

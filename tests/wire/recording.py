@@ -41,10 +41,13 @@ OF_A_RUN = {
     # A member's id ends with a random one.
     "member_id": ("", "me", "nobody", None),
     "leader": ("",),
+    # With Kafka an offset of the metadata, with us the number of updates.
+    "finalized_features_epoch": (-1,),
 }
 SORTED_BY = ("name", "topic_name", "partition_index", "resource_name", "node_id", "broker_id")
 IN_ORDER = ("synonyms",)
 _MEMBER = re.compile("Member [^ ]{22,} is")
+_TOPIC_ID = re.compile(r"(?<= )[\w-]{22}(?= -?\d)")
 QUIET_SECONDS = 60
 PAUSE_SECONDS, SAME = 0.05, 5
 LAG_SECONDS = 1.0
@@ -177,7 +180,7 @@ def settled(value: Any, name: str = "") -> Any:
     if name == "records" and isinstance(value, str):
         return _without_epochs(value)
     if name == "error_message" and isinstance(value, str):
-        return _MEMBER.sub("Member <member_id> is", value)
+        return _TOPIC_ID.sub("<topic_id>", _MEMBER.sub("Member <member_id> is", value))
     if name in OF_A_RUN and value not in OF_A_RUN[name]:
         return f"<{name}>"
     return value
