@@ -19,7 +19,14 @@ def handle(call: Call) -> Values:
     }
 
 
+LONGEST_FOLDER = 255
+FUTURE = f".{'0' * 32}-future"
+"""The end of the name of a folder that a log moves to."""
+
+
 def _error(call: Call, path: str, name: TopicPartition) -> str | None:
+    if len(f"{name.topic}-{name.partition}{FUTURE}") > LONGEST_FOLDER:
+        return "INVALID_TOPIC_EXCEPTION"
     if path != call.broker.log_dir:
         return "LOG_DIR_NOT_FOUND"
     return None if name in call.broker.node.partitions else "REPLICA_NOT_AVAILABLE"

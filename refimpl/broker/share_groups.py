@@ -310,10 +310,11 @@ class ShareGroupState:
         """Begin a new life of partitions: in a new epoch of the group, then at the coordinators."""
         body: m.AlterShareOffsetsRequest = request.body
         logic = self._logic(number)
-        logic.empty(body.group_id)
+        group = logic.resettable(body.group_id)
         ids = self._existing(name for name, _ in body.offsets)
         found = [(topic_id, one.topic, one.partition) for one, topic_id in ids.items()]
-        self._operate(now, number, lambda one: one.reset(body.group_id, found))
+        if found or group.epoch:  # a group is not made for partitions that do not exist
+            self._operate(now, number, lambda one: one.reset(body.group_id, found))
         epoch, _ = logic.initialising(body.group_id)
         starts = dict(body.offsets)
         topics = self.metadata.topics

@@ -232,9 +232,16 @@ class ShareGroups:
             raise NonEmptyGroup(group_id, len(group.members))
         return group
 
+    def resettable(self, group_id: str) -> ShareGroup:
+        """A group without members, which may be new."""
+        group = self.store.groups.get(group_id)
+        if group is None and not self.store.is_simple(group_id):
+            return ShareGroup(group_id)
+        return self.empty(group_id)
+
     def reset(self, group_id: str, partitions: Sequence[tuple[Uuid, str, int]]) -> Outcome:
         """Begin a new life of partitions whose start an operator sets: in a new group epoch."""
-        group = self.empty(group_id)
+        group = self.resettable(group_id)
         initialized = g.with_partitions(group.initialized, partitions)
         names = frozenset(name for _, name, _ in partitions)
         return Outcome(
