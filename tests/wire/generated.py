@@ -29,8 +29,10 @@ FOLDER = Path(__file__).parent / "recorded" / "generated"
 CLOSED, SILENT, HUNG = "closed", "no answer", "hangs"
 SOON_SECONDS, HUNG_SECONDS, READY_SECONDS = 0.3, 2.0, 30
 PAUSE_SECONDS, TRIES = 0.05, 5
-NAMES = ("name", "topic", "topic_name", "group_id", "group", "resource_name", "transactional_id")
-NAMES += ("key", "user", "entity_name")
+NAMES = (
+    *("name", "topic", "topic_name", "group_id", "group", "resource_name", "transactional_id"),
+    *("key", "user", "entity_name"),
+)
 _CHUNK = re.compile(r"k\d+v\d+(?!\d)")
 PLANNED = {"epoch": 0, "producer": {"producer_id": 1000, "producer_epoch": 0}}
 """Values that belong to a run, as they decide which others are wrong ones."""

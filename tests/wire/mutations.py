@@ -18,8 +18,10 @@ from tests.wire.raw import NUMBERS, TEXTS, Raw, Shape, filled, length, null, sha
 Values = dict[str, Any]
 UNKNOWN_TAG, TRAILING = 99, b"\0\0\0"
 NO_SUCH_ID = UUID(int=7)
-LIMITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-LIMITS |= {"timedelta_i32": 32, "timedelta_i64": 64, "datetime_i64": 64}
+LIMITS = {
+    **{"int8": 8, "int16": 16, "int32": 32, "int64": 64},
+    **{"timedelta_i32": 32, "timedelta_i64": 64, "datetime_i64": 64},
+}
 EXTRA: Mapping[tuple[str, str], tuple[Any, ...]] = {
     ("ListOffsets", "timestamp"): (-2, -3, -4, -5, -6, -7),
     ("Fetch", "replica_id"): (-3,),

@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, frozen
 from kio.schema.errors import ErrorCode
 
 from refimpl.wire.reader import Reader
@@ -114,17 +114,13 @@ def write(schema: type[Any], values: Mapping[str, Any], tags: Mapping[int, bytes
     if not flexible:
         return body
     tagged = {
-        one.tag: _value(Shape(**{**_of(one), "nullable": False}), values[one.name], flexible)
+        one.tag: _value(evolve(one, nullable=False), values[one.name], flexible)
         for one in shapes(schema)
         if one.tag is not None and values[one.name] != default_of(one)
     }
     listed = sorted({**tagged, **tags}.items())
     parts = (unsigned_varint(tag) + unsigned_varint(len(data)) + data for tag, data in listed)
     return body + unsigned_varint(len(listed)) + b"".join(parts)
-
-
-def _of(shape: Shape) -> dict[str, Any]:
-    return {name: getattr(shape, name) for name in Shape.__slots__ if name != "__weakref__"}
 
 
 def _value(shape: Shape, value: Any, flexible: bool) -> bytes:
@@ -189,7 +185,7 @@ def _plan(schema: type[Any]) -> Callable[[Reader], dict[str, Any]]:
             tag, size = reader.unsigned_varint(), reader.unsigned_varint()
             content = Reader(reader.view(size))
             if one := tagged.get(tag):
-                shape = Shape(**{**_of(one), "nullable": False})
+                shape = evolve(one, nullable=False)
                 values[one.name] = _read_value(shape, content, flexible)
         return values
 
