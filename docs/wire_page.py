@@ -10,6 +10,9 @@ from refimpl.api.table import APIS
 from refimpl.storage.format.compression import MOST_BYTES, MOST_TIMES
 from refimpl.storage.log.validation import MOST_NAMED
 from tests.wire.differences import ROWS
+from tests.wire.generated import kept as answers_of
+from tests.wire.generated_differences import ROWS as GENERATED_ROWS
+from tests.wire.generated_differences import still_open
 from tests.wire.recording import kept
 from tests.wire.scripts import OF_THREE, SCRIPTS
 
@@ -26,6 +29,10 @@ ApiVersions announces exactly these. A version from the future is answered by wh
   answered by ours and by Kafka 4.3.1, and the answers held against each other field by field, error
   codes and messages included. `make test` has Kafka's answers as [files](../tests/wire/recorded);
   `make test-kafka` asks Kafka again, and `HIGHWATER_RECORD=1` records what it says.
+- *Generated*: {generated:,} requests are made from Kafka's message definitions, for every API and
+  version: each field null, empty, twice, negative, too large, of another version. They are compared
+  as well, and a difference fails the tests unless a row below explains it, or it is one of the
+  {pinned} that are [pinned](../tests/wire/recorded/generated/open.json).
 - *Clients*: whose requests of this API a test sends: `Java` is Kafka's command-line tools and their
   4.3 client, `rdkafka` confluent-kafka, `python` kafka-python, `aio` aiokafka, and `kcat`.
 
@@ -88,13 +95,13 @@ Tools that need one of these are told so by their client, which reads what ApiVe
 
 | APIs | why |
 |---|---|
-| SaslHandshake, SaslAuthenticate, delegation tokens, AlterUserScramCredentials | nobody logs in; \
-there are no ACLs, and no credentials to describe |
+| delegation tokens | not built: clients log in by TLS, PLAIN, SCRAM or OAUTHBEARER \
+([security](security.md)) |
 | DescribeQuorum, AddRaftVoter, RemoveRaftVoter | the metadata are kept as with ZooKeeper: there \
 is no quorum of voters. Kafka's brokers on ZooKeeper did not announce DescribeQuorum either |
 | GetTelemetrySubscriptions, PushTelemetry | Kafka announces them only with a plug-in that takes \
 what clients send |
-| share groups, streams groups | not built |
+| streams groups | not built |
 
 ## Where answers differ
 
@@ -108,18 +115,14 @@ spec; they are compared by their order alone |
 here, and are refused as those that a controller does not know |
 | ApiVersions | `finalized_features_epoch` | counts the updates of features; in Kafka it is an \
 offset of the metadata |
-| DescribeConfigs | `documentation` | in our own words, of what is supported |
-| DescribeConfigs | loggers (type 8), client metrics (16), groups (32) | there are none |
-| Produce | null instead of records | Kafka 4.3.1 never answers; we refuse it |
 | Produce | records that their header does not match | Kafka opens each batch and refuses it; we \
 decompress it, and leave its records to their reader |
-| AlterConfigs | a resource twice | Kafka 4.3.1 never answers; we refuse it |
 | all | `request_percentage` | is of one thread, for there is one: 100 is all that a broker does; \
 Kafka has `num.io.threads` and `num.network.threads` of them |
 | Fetch | above `consumer_byte_rate` or `request_percentage` | Kafka answers without records and \
 mutes the client, who asks again; we answer with them, and mute it for as long |
-| CreatePartitions | more than 10,000 at once | both refuse the request with `POLICY_VIOLATION`; \
-Kafka counts what it has placed by then, we count before anything is placed |
+| CreatePartitions | more than 10,000 at once, without assignments | both refuse the request with \
+`POLICY_VIOLATION`; Kafka counts what it has placed by then, we count before anything is placed |
 | Produce, ListOffsets | a batch that would decompress to more than {most_mib} MiB | where it has \
 to be opened we answer `MESSAGE_TOO_LARGE`. Kafka reads it as a stream, and has all of it in \
 memory where it compresses it anew |
@@ -260,14 +263,29 @@ def page() -> str:
         f"{_versions(compared.get(one.name, set()))} | {_CLIENTS.get(one.name, '')} |\n"
         for one in sorted(APIS.values(), key=lambda one: one.key)
     )
+    explained = [(row.api, row.where, row.reason) for row in (*ROWS, *GENERATED_ROWS)]
     differences = "".join(
-        f"| {row.api.replace('|', ', ')} | {row.where} | {row.reason} |\n" for row in ROWS
+        f"| {api.replace('|', ', ')} | {where} | {reason} |\n"
+        for api, where, reason in dict.fromkeys(explained)
     )
     suites = "".join(map(_suite, compared_suites()))
     behaviour = _BEHAVIOUR.format(figures=_FIGURES.read_text(), suites=suites, **_LIMITS)
     return "".join(
-        (_HEAD.format(steps=steps), rows, _ABSENT, differences, _ALSO.format(**_LIMITS), behaviour)
+        (
+            _HEAD.format(steps=steps, **_generated()),
+            rows,
+            _ABSENT,
+            differences,
+            _ALSO.format(**_LIMITS),
+            behaviour,
+        )
     )
+
+
+def _generated() -> dict[str, int]:
+    """The number of generated requests, and of those answers that are still to be mended."""
+    chunks = (of for name in APIS.values() for of in answers_of(name.name).values())
+    return {"generated": sum(map(len, chunks)), "pinned": sum(map(len, still_open().values()))}
 
 
 def _suite(name: str) -> str:

@@ -47,7 +47,7 @@ class Holding:
 
 @define(eq=False)
 class Lending:
-    """What one leader gave to members of the group since it loaded a partition's state."""
+    """The records that one leader gave to members since it loaded a partition's state."""
 
     leader_epoch: int
     holdings: dict[int, Holding] = field(factory=dict[int, Holding])
@@ -55,7 +55,7 @@ class Lending:
 
 @define(eq=False)
 class Disposed:
-    """What is known about the end of a partition's records.
+    """The end of a partition's records, as far as it is known.
 
     `answered` has the leader epoch in which an end was stored, and `released` a delivery count.
     """
@@ -183,7 +183,7 @@ class ShareGroupOracle:
             self.counts["records lent for the last time"] += 1
 
     def _held(self, seen: SharesAcknowledged | SharesAnswered) -> Iterator[tuple[int, Holding]]:
-        """What the member holds of these records, as far as the leader that it asks gave them."""
+        """The records among these that the member holds from the leader that it asks."""
         lending = self.lendings.get((seen.broker, seen.partition))
         holdings = {} if lending is None else lending.holdings
         for offset in seen.types:

@@ -26,7 +26,7 @@ class Do(Protocol):
 
 @define
 class Scene:
-    """What requests of one API in one version are about; nothing here is of another version."""
+    """The topics, groups and producers that requests of one API in one version are about."""
 
     do: Do
     #: Names begin with it

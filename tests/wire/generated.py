@@ -137,7 +137,7 @@ class Chunk:
         return f"k{self.api.key}v{self.version}"
 
     def answers(self) -> Answers:
-        """What the broker answers to each, by its label."""
+        """The broker's answer to each, by its label."""
         asker = Asker(self.port)
         with Client.connect(self.port, "setup") as client:
             try:

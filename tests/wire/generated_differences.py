@@ -292,7 +292,7 @@ ROWS: tuple[Row, ...] = (
         r"delivery_state (-\d+|127)$",
         r"partitions\[0\]\.error_(code|message)$",
         "delivery states that do not exist",
-        "Kafka keeps them, and its leaders cannot read them; we refuse them",
+        "Kafka keeps them; we refuse them",
         ours='"INVALID_REQUEST"|"delivery state .*"',
     ),
     Row(

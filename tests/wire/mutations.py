@@ -1,4 +1,4 @@
-"""What a client may get wrong: each field of a request at null, empty, twice, negative, too large.
+"""Requests that a client gets wrong: each field of a request at null, empty, twice, negative, too large.
 
 The fields and their types are those of Kafka's message definitions. A request is also sent with
 fields of another version, and in versions that are not announced.

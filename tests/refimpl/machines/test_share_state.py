@@ -84,10 +84,10 @@ def test_each_fence_refuses() -> None:
     assert read(known, 6).leader_epoch == 6
     for step, error in (
         (lambda: read(known, 4), "FENCED_LEADER_EPOCH"),
-        (lambda: read(None, 4), "UNKNOWN_TOPIC_OR_PARTITION"),
+        (lambda: read(None, 4), "INVALID_REQUEST"),
         (lambda: written(known, 2, 4, nothing), "FENCED_LEADER_EPOCH"),
         (lambda: written(known, 1, 5, nothing), "FENCED_STATE_EPOCH"),
-        (lambda: written(None, 1, 5, nothing), "UNKNOWN_TOPIC_OR_PARTITION"),
+        (lambda: written(None, 1, 5, nothing), "INVALID_REQUEST"),
     ):
         with pytest.raises(Refusal, match=error):
             step()

@@ -152,8 +152,7 @@ def test_a_produce_request_that_is_cut_off_is_refused(request: Any, data: st.Dat
     cut = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(MalformedRequest):
         read_produce(body[:cut], 0, version)
-    with pytest.raises(MalformedRequest, match="behind"):
-        read_produce(body + bytes(1), 0, version)
+    assert read_produce(body + bytes(1), 0, version) == read_produce(body, 0, version)
 
 
 @given(st.integers(3, 13), st.binary(max_size=60))
