@@ -1,4 +1,4 @@
-"""Requests that a client gets wrong: each field of a request at null, empty, twice, negative, too large.
+"""Requests that are wrong: each field of a right one null, empty, twice, negative, too large.
 
 The fields and their types are those of Kafka's message definitions. A request is also sent with
 fields of another version, and in versions that are not announced.
