@@ -68,6 +68,12 @@ def test_the_checks_of_traces_judge_a_share_group(seed: int, tmp_path: Path) -> 
     assert judged["S2"].verdict == "holds"
 
 
+def test_success_below_the_start_is_no_proof_of_two_holders(tmp_path: Path) -> None:
+    """After a reload another member had accepted the record, before the first one did."""
+    run = played(93, share_members=3, fault_ms=6000)
+    assert check(load(write_history(run, tmp_path)))["S1"].verdict == "allowed"
+
+
 def test_a_fifth_of_the_seeds_have_a_share_group_and_the_others_do_not_depend_on_it() -> None:
     drawn = [Settings.draw(seed) for seed in range(500)]
     assert 75 < sum(one.share_members > 0 for one in drawn) < 125

@@ -233,11 +233,14 @@ def test_an_aborted_transaction_leaves_the_group_where_it_was(case: str, tmp_pat
 
 
 def share(
-    *calls: tuple[str, str, int, str], at: tuple[int, ...] = (), group: Settings = KEPT
+    *calls: tuple[str, str, int, str],
+    at: tuple[int, ...] = (),
+    group: Settings = KEPT,
+    deleted: bool = False,
 ) -> Tell:
     """Calls of members on the record at offset 0: member, call, count or acknowledgement, outcome.
 
-    One call a second, or at these seconds.
+    One call a second, or at these seconds. At the end the record is there, or deleted.
     """
 
     def tell(w: Fixture) -> None:
@@ -256,7 +259,8 @@ def share(
             w.call(f"{who}#0", verb, outcome=outcome, records=[record], group="s")
         read = {"isolation": "read_uncommitted", "partitions": ["t:0"], "offsets": {PARTITION: 1}}
         w.meta["topics"]["t"]["partitions"] = 1
-        w.call("scan#0", "scan", records=[ROOT | {"offset": 0, "id": 1}], **read)
+        there = [] if deleted else [ROOT | {"offset": 0, "id": 1}]
+        w.call("scan#0", "scan", records=there, **read)
 
     return tell
 
@@ -264,15 +268,17 @@ def share(
 A1, B1, B2 = (("a", "acquire", 1, "ok"), ("b", "acquire", 1, "ok"), ("b", "acquire", 2, "ok"))
 A_OK, B_OK = ("a", "accept", 0, "ok"), ("b", "accept", 0, "ok")
 A_BACK, A_LATE = ("a", "release", 0, "ok"), ("a", "accept", 0, "fail")
+B_LATE = ("b", "accept", 0, "fail")
+OF_FIVE: Settings = {"delivery_limit": 5}
 A_MORE = ("a", "renew", 0, "ok")
 NO_LOCK: Settings = {"lock_ms": None}
 SHARING: dict[str, tuple[str, Tell, str]] = {
     "one after the other": ("S1", share(A1, A_BACK, B2, B_OK), "holds"),
-    "two at a time": ("S1", share(A1, B2, A_OK), "violated"),
+    "two at a time": ("S1", share(A1, B1, A_OK), "violated"),
     "after the lock time": ("S1", share(A1, B2, A_LATE, B_OK, at=(1, 40, 41, 42)), "holds"),
     "a lock that was renewed": (
         "S1",
-        share(A1, A_MORE, B2, A_OK, at=(1, 25, 40, 45)),
+        share(A1, A_MORE, B1, A_OK, at=(1, 25, 40, 45)),
         "violated",
     ),
     "success beyond the lock time proves nothing": (
@@ -282,9 +288,58 @@ SHARING: dict[str, tuple[str, Tell, str]] = {
     ),
     "the first was refused": ("S1", share(A1, B2, A_LATE, B_OK), "allowed"),
     "the first was never heard of again": ("S1", share(A1, B2, B_OK), "allowed"),
+    "success where another had accepted it before, after a reload": (
+        "S1",
+        share(A1, B1, B_OK, A_OK),
+        "allowed",
+    ),
+    "success where another may have accepted it before": (
+        "S1",
+        share(("c", "acquire", 1, "ok"), ("c", "accept", 0, "info"), A1, B1, A_OK, group=OF_FIVE),
+        "allowed",
+    ),
+    "another accepted it later": ("S1", share(A1, B1, A_OK, B_OK), "violated"),
+    "another gave it back before": (
+        "S1",
+        share(A1, B1, ("b", "release", 0, "ok"), A_OK, group=OF_FIVE),
+        "violated",
+    ),
+    "another may have had it for the last time": (
+        "S1",
+        share(A1, ("b", "acquire", 2, "ok"), ("b", "release", 0, "ok"), A_OK),
+        "allowed",
+    ),
+    "the start was moved above it": (
+        "S1",
+        share(A1, B1, ("admin", "commit", 1, "ok"), A_OK, group=OF_FIVE),
+        "allowed",
+    ),
+    "the start was moved, and not above it": (
+        "S1",
+        share(A1, B1, ("admin", "commit", 0, "ok"), A_OK, group=OF_FIVE),
+        "violated",
+    ),
+    "it was accepted, set back, and held by two": (
+        "S1",
+        share(("c", "acquire", 1, "ok"), ("c", "accept", 0, "ok"), A1, B1, A_OK, group=OF_FIVE),
+        "violated",
+    ),
+    "a leader that was replaced gave it to the second": (
+        "S1",
+        share(A1, B1, A_OK, B_LATE, group=OF_FIVE),
+        "allowed",
+    ),
+    "it may have been deleted before": ("S1", share(A1, B1, A_OK, deleted=True), "not checked"),
+    "nobody knows how often it may be given": (
+        "S1",
+        share(A1, B1, A_OK, group={"delivery_limit": None}),
+        "not checked",
+    ),
     "nobody knows the lock time": ("S1", share(A1, B2, A_OK, group=NO_LOCK), "not checked"),
     "accepted, and given again": ("S2", share(A1, A_OK, B2), "violated"),
     "acceptance refused, and given again": ("S2", share(A1, A_LATE, B2, B_OK), "holds"),
+    "given again by a leader that was replaced": ("S2", share(A1, A_OK, B2, B_LATE), "allowed"),
+    "given again, and that was accepted, too": ("S2", share(A1, A_OK, B2, B_OK), "violated"),
     "rejected, and given again": ("S2", share(A1, ("a", "reject", 0, "ok"), B2), "violated"),
     "set back by an administrator": (
         "S2",
@@ -293,6 +348,11 @@ SHARING: dict[str, tuple[str, Tell, str]] = {
     ),
     "counted": ("S3", share(A1, A_BACK, B2, B_OK), "holds"),
     "not counted": ("S3", share(A1, A_BACK, B1, B_OK), "violated"),
+    "not counted by a leader that was replaced": (
+        "S3",
+        share(A1, A_BACK, B1, B_LATE),
+        "allowed",
+    ),
     "not counted, as it was not acknowledged": ("S3", share(A1, B1, B_OK), "allowed"),
     "a delivery that nobody told of": (
         "S3",
@@ -316,6 +376,11 @@ SHARING: dict[str, tuple[str, Tell, str]] = {
         "violated",
     ),
     "given below the start": ("S5", share(("admin", "committed", 1, "ok"), A1), "violated"),
+    "given below the start by a leader that was replaced": (
+        "S5",
+        share(("admin", "committed", 1, "ok"), A1, A_LATE),
+        "allowed",
+    ),
     "the start was set back": (
         "S5",
         share(("admin", "committed", 1, "ok"), ("admin", "commit", 0, "ok"), A1),

@@ -4,7 +4,14 @@ import numpy as np
 
 from traces.checks.base import Found, check, witness
 from traces.checks.partition import Partition
-from traces.checks.share import WHOLE, deliveries, final_acks, moved_back, share_groups
+from traces.checks.share import (
+    WHOLE,
+    deliveries,
+    final_acks,
+    moved_back,
+    share_groups,
+    unless_replaced,
+)
 from traces.checks.visible import surely_visible_before, visible_before
 from traces.model.columns import firsts, lookup, running_max
 from traces.model.context import UNSET, Clause, Ints, clause
@@ -68,7 +75,8 @@ def _where(p: Partition, offsets: Ints) -> Ints:
     needs="acquired.id",
     closed=f"{WHOLE} SENDS TXNS ending.inv producers.whole fetched.topic fetched.group "
     "fetched.inv fetched.ret",
-    unless="share_groups.isolation is read_uncommitted, where a record was not committed",
+    unless="a delivery's acknowledgement was not taken, or share_groups.isolation is "
+    "read_uncommitted, where a record was not committed",
     looks_at="answers about a share group's start offset, and records of transactions it was given",
     uses="outcome detail txn_state end_inv clock",
 )
@@ -77,7 +85,7 @@ def start_back(p: Partition) -> list[Found]:
 
     An answer to `committed` is where a share group starts. A share group that reads what is
     committed is given no record of a transaction that was aborted, or that nobody had asked to
-    commit.
+    commit. What a leader that was replaced gives below the start it refuses to have acknowledged.
     """
     groups = share_groups(p)
     asked = p.where(Op.COMMITTED)
@@ -93,14 +101,14 @@ def _below(p: Partition, asked: Ints) -> Found:
     d = deliveries(p)
     answers = asked[order_by(p.ret[asked], asked)]
     best, at = running_max(p.offset[answers])
-    later = np.r_[asked, d.rows[p.group[d.rows] == p.group[asked[0]]]]
+    mine = np.flatnonzero(p.group[d.rows] == p.group[asked[0]])
+    later = np.r_[asked, d.rows[mine]]
+    clauses = np.r_[np.zeros(len(asked), np.int64), unless_replaced(p, d, mine)]
     before = np.searchsorted(p.ret[answers], p.inv[later], side="left") - 1
-    later, before = later[before >= 0], before[before >= 0]
-    below = p.offset[later] < best[before]
-    later, first = later[below], answers[at[before[below]]]
+    below = (before >= 0) & (p.offset[later] < best[before])
+    later, clauses, first = later[below], clauses[below], answers[at[before[below]]]
     moved = moved_back(p, later, p.inv[first], p.ret[later])
-    found = witness(first[~moved], later[~moved])
-    return Found(len(asked), found, np.zeros(len(found), np.int64))
+    return Found(len(asked), witness(first[~moved], later[~moved]), clauses[~moved])
 
 
 def _undecided(p: Partition) -> Found:

@@ -14,7 +14,7 @@ from traces.checks.partition import Partition
 from traces.checks.rows import Rows, once
 from traces.model.columns import Bools, firsts, last_upto
 from traces.model.context import UNSET, Clause, Ints, clause
-from traces.model.schema import NONE, Detail, Op, Outcome
+from traces.model.schema import NONE, Detail, Flag, Op, Outcome
 from traces.model.sorting import order_by
 
 MS = 1_000_000
@@ -98,7 +98,7 @@ def moved_back(p: Partition, rows: Ints, since: Ints, until: Ints) -> Bools:
     formula="[acquired, acknowledged or lock expired] of one (group, o) are disjoint",
     needs="",
     closed=WHOLE,
-    unless="the first holder's acknowledgement was not taken",
+    unless="an acknowledgement was not taken, or somebody else may have ended the record before",
     looks_at="records that a share group was given",
     uses=_COLUMNS,
 )
@@ -106,9 +106,11 @@ def held_by_two(p: Partition) -> list[Found]:
     """While a member holds a record, nobody else of its group is given it.
 
     It surely holds it from its acquisition until it acknowledges, if that was taken within the lock
-    time; beyond, an acknowledgement below the share group's start is answered with success and
-    means nothing. One that was refused or never made is no proof: the record may have been released
-    early, and then a second holder is counted and permitted.
+    time. One that was refused or never made is no proof: the record may have been released early,
+    and then a second holder is counted and permitted. Nor is one below the share group's start,
+    which is answered with success and means nothing. The start may be above the record if another
+    member may have ended it, or an administrator has moved the start: both are permitted. If the
+    final scan does not have the record, it may have been deleted, and nobody can say.
     """
     d = deliveries(p)
     one, two = _successive(p, d.rows)
@@ -119,13 +121,52 @@ def held_by_two(p: Partition) -> list[Found]:
     given_back = np.where(ack != NONE, p.inv[ack], np.iinfo(np.int64).max)
     both = p.ret[d.rows[two]] < np.minimum(expires[one], given_back)
     one, two, ack, taken = one[both], two[both], ack[both], taken[both]
-    group = p.group[d.rows[one]]
+    held, group = d.rows[one], p.group[d.rows[one]]
+    in_time = taken & (p.ret[ack] <= expires[one])
+    in_time[in_time] = ~_passed(p, d, held[in_time], ack[in_time])
+    there = np.isin(p.offset[held], p.offset[p.given[p.has(Flag.FINAL)[p.given]]])
+    unsure = (lock[one] == UNSET) | (p.context.delivery_limit[group] == UNSET) | ~there
     clauses = np.select(
-        [lock[one] == UNSET, taken & (p.ret[ack] <= expires[one])],
-        [clause(Clause.UNKNOWN, group), np.zeros(len(one), np.int64)],
-        clause(Clause.UNACKNOWLEDGED, group),
+        [(lock[one] == UNSET) | (in_time & unsure), ~in_time],
+        [clause(Clause.UNKNOWN, group), clause(Clause.UNACKNOWLEDGED, group)],
+        unless_replaced(p, d, two),
     )
-    return [Found(len(d.rows), witness(d.rows[one], d.rows[two], ack), clauses)]
+    return [Found(len(d.rows), witness(held, d.rows[two], ack), clauses)]
+
+
+def _passed(p: Partition, d: Deliveries, held: Ints, acks: Ints) -> Bools:
+    """True where the share group's start may have been above a record when its holder was answered.
+
+    Another member may have ended the record, or been the last to be given it: a delivery of which
+    no member tells counts, too.
+    """
+    limit = p.context.delivery_limit[p.group[d.rows]]
+    last = d.rows[(limit != UNSET) & (p.detail[d.rows] + 1 >= limit)]
+    ends = np.r_[final_acks(p, Outcome.OK, Outcome.INFO), last]
+    ends = ends[order_by(p.offset[ends], ends)]
+    begin = np.searchsorted(p.offset[ends], p.offset[held], side="left")
+    end = np.searchsorted(p.offset[ends], p.offset[held], side="right")
+    commits = p.where(Op.COMMIT)
+    commits = commits[p.outcome[commits] != Outcome.FAIL]
+    passed = np.zeros(len(held), bool)
+    for i, (row, ack) in enumerate(zip(held.tolist(), acks.tolist(), strict=True)):
+        others = ends[begin[i] : end[i]]
+        others = others[p.process[others] != p.process[row]]
+        calls = np.r_[others, commits[p.offset[commits] > p.offset[row]]]
+        late = (p.outcome[calls] == Outcome.INFO) | (p.ret[calls] >= p.inv[row])
+        mine = (p.group[calls] == p.group[row]) & (p.inv[calls] <= p.ret[ack])
+        passed[i] = (mine & late).any()
+    return passed
+
+
+def unless_replaced(p: Partition, d: Deliveries, places: Ints) -> Ints:
+    """The clause of deliveries: permitted if a leader that was replaced may have made them.
+
+    It gives records from its memory, and what their holders acknowledge is refused.
+    """
+    ack = d.ack[places]
+    refused = (ack != NONE) & (p.outcome[ack] != Outcome.OK)
+    return np.where(refused, clause(Clause.REPLACED, p.group[d.rows[places]]), 0)
 
 
 def _successive(p: Partition, rows: Ints) -> tuple[Ints, Ints]:
@@ -141,18 +182,23 @@ def _successive(p: Partition, rows: Ints) -> tuple[Ints, Ints]:
     formula="accepted or rejected ≺ acquired: not the same (group, o)",
     needs="",
     closed=WHOLE,
+    unless="the later delivery's acknowledgement was not taken",
     looks_at="records that a share group accepted or rejected",
     uses=_COLUMNS,
 )
 def given_after_final(p: Partition) -> list[Found]:
-    """A record that was accepted or rejected, and answered so, is given to no member again."""
+    """A record that was accepted or rejected, and answered so, is given to no member again.
+
+    Only a leader that was replaced and does not know it may do so. That cannot be seen but by the
+    acknowledgement of what it gave, which is refused: then the delivery is permitted.
+    """
     d = deliveries(p)
     final = final_acks(p, Outcome.OK)
-    rows = np.r_[final, d.rows]
-    is_final = np.r_[np.ones(len(final), np.int64), np.zeros(len(d.rows), np.int64)]
+    rows, place = np.r_[final, d.rows], np.r_[np.full(len(final), NONE), np.arange(len(d.rows))]
+    is_final = (place == NONE).astype(np.int64)
     when = np.where(is_final == 1, p.ret[rows], p.inv[rows])
     order = order_by(p.group[rows], p.offset[rows], when, is_final, rows)
-    rows, is_final, when = rows[order], is_final[order] == 1, when[order]
+    rows, place, is_final = rows[order], place[order], is_final[order] == 1
     last = last_upto(is_final)
     again = np.flatnonzero(~is_final & (last >= 0))
     before = last[again]
@@ -160,8 +206,9 @@ def given_after_final(p: Partition) -> list[Found]:
     same &= p.offset[rows[again]] == p.offset[rows[before]]
     again, before = again[same], before[same]
     moved = moved_back(p, rows[again], p.inv[rows[before]], p.ret[rows[again]])
-    found = witness(rows[before[~moved]], rows[again[~moved]])
-    return [Found(len(final), found, np.zeros(len(found), np.int64))]
+    again, before = again[~moved], before[~moved]
+    clauses = unless_replaced(p, d, place[again])
+    return [Found(len(final), witness(rows[before], rows[again]), clauses)]
 
 
 def final_acks(p: Partition, *outcomes: Outcome) -> Ints:
@@ -178,7 +225,7 @@ def final_acks(p: Partition, *outcomes: Outcome) -> Ints:
     formula="counts of one (group, o) grow from 1, and none is above the limit",
     needs="",
     closed=f"{WHOLE} share_groups.delivery_limit",
-    unless="the delivery before it was not acknowledged",
+    unless="an acknowledgement was not taken: of the delivery before it, or its own",
     looks_at="deliveries of a share group",
     uses=_COLUMNS,
 )
@@ -187,6 +234,7 @@ def miscounted(p: Partition) -> list[Found]:
 
     A count may skip, as an acquisition that its member never told of counts, too. It may repeat
     where the delivery before was not acknowledged, but not after a release that was answered.
+    There it is permitted if its own acknowledgement was refused: by a leader that was replaced.
     """
     d = deliveries(p)
     limit, count = p.context.delivery_limit[p.group[d.rows]], p.detail[d.rows]
@@ -200,8 +248,8 @@ def miscounted(p: Partition) -> list[Found]:
     moved = moved_back(p, d.rows[two], p.inv[d.rows[one]], p.ret[d.rows[two]])
     one, two, ack, answered = (x[~final & ~moved] for x in (one, two, ack, answered))
     again = witness(d.rows[one], ack, d.rows[two])
-    group = p.group[d.rows[one]]
-    clauses = np.where(answered, 0, clause(Clause.UNACKNOWLEDGED, group))
+    forgotten = clause(Clause.UNACKNOWLEDGED, p.group[d.rows[one]])
+    clauses = np.where(answered, unless_replaced(p, d, two), forgotten)
     return [
         Found(len(d.rows), witness(wrong), np.zeros(len(wrong), np.int64)),
         Found(0, again, clauses),

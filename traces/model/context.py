@@ -50,6 +50,7 @@ class Clause(IntEnum):
     SILENCE = 14  # a member that its group may have given up
     UNACKNOWLEDGED = 15  # a share group's delivery that may be forgotten
     OFFSETS = 16  # what a group's coordinator knew may be lost with its log
+    REPLACED = 17  # a share group's delivery by a leader that may have been replaced
     CLOCK = 20  # a leader's clock, by which it stamps
     OTHERS = 21  # somebody who was not recorded commits for the group, too
     FENCE = 22  # nor is everybody recorded who may fence a producer

@@ -277,4 +277,6 @@ def clause_text(run: Run, clause: Clause, subject: int) -> str:
         f"(groups.{group}.committers)",
         Clause.OFFSETS: "internal_topics.__consumer_offsets permits that its log loses records",
         Clause.UNACKNOWLEDGED: "what is not acknowledged may be given out again (KIP-932)",
+        Clause.REPLACED: "a leader that was replaced may give a record from its memory, and "
+        "refuses its acknowledgement",
     }[clause]
