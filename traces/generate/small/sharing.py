@@ -54,9 +54,13 @@ def given(lines: Lines, record: Line, count: int, after: Line) -> Line:
     line = {"op": "acquire", "outcome": "ok", "group": GROUP, "member": SECOND}
     line |= {"records": [record | {"delivery_count": count}]}
     at = after["returned_ns"]
-    added = insert(lines, SECOND, line | {"invoked_ns": at, "returned_ns": at})
+    return moved(lines, insert(lines, SECOND, line | {"invoked_ns": at, "returned_ns": at}), 0)
+
+
+def moved(lines: Lines, added: Line, place: int) -> Line:
+    """The second member's call is its first one, or the one after that."""
     lines[SECOND].remove(added)
-    lines[SECOND].insert(0, added)
+    lines[SECOND].insert(place, added)
     for seq, one in enumerate(lines[SECOND]):
         one["seq"] = seq
     return added
@@ -66,6 +70,18 @@ def given(lines: Lines, record: Line, count: int, after: Line) -> Line:
 def lent_to_two(fixture: Fixture, lines: Lines) -> None:
     acquired = of(lines, FIRST, "acquire")[0]
     given(lines, acquired["records"][0], 2, acquired)
+
+
+@in_calls("", allowed="S1")
+def accepted_by_both(fixture: Fixture, lines: Lines) -> None:
+    """A member loses a record with its leader; where another one accepts it, both are answered."""
+    acquired = of(lines, FIRST, "acquire")[0]
+    record = acquired["records"][0]
+    lent = given(lines, record, 2, acquired)
+    taken = {"op": "acknowledge", "outcome": "ok", "group": GROUP, "member": SECOND}
+    taken |= {"records": [record | {"ack": "accept"}]}
+    times = {"invoked_ns": lent["returned_ns"], "returned_ns": lent["returned_ns"]}
+    moved(lines, insert(lines, SECOND, taken | times), 1)
 
 
 @in_calls("S2", may="S5")
