@@ -4,6 +4,7 @@ Works with any Kafka: members, committed offsets and log ends come from the clus
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,12 +16,15 @@ from refimpl.edge.commands.group_describe import (
     DescribedGroup,
     MemberRow,
     Partition,
+    ShareStart,
     described,
+    share_starts,
 )
 
 T = TypeVar("T")
-#: Groups whose members this verb can describe; share groups have a tool of their own
-KINDS = ("classic", "consumer", "")
+SHARE = "share"
+#: Types of groups whose members this verb can describe
+KINDS = ("classic", "consumer", SHARE, "")
 IDLE = ("Empty", DEAD)
 AGAIN_S = 0.1
 LEADERLESS_MS = 1000
@@ -43,8 +47,22 @@ class GroupRow(NamedTuple):
     client_id: str | None = None
 
 
+class ShareRow(NamedTuple):
+    """One partition of a share group; None where nobody knows.
+
+    `members` is the number of members that have the partition.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    start_offset: int | None
+    lag: int | None
+    members: int
+
+
 class Listed(NamedTuple):
-    """A group: its type (Classic or Consumer) and its state, in Kafka's words."""
+    """A group: its type (Classic, Consumer or Share) and its state, in Kafka's words."""
 
     group: str
     type: str
@@ -59,12 +77,12 @@ class GroupAdmin:
     timeout_s: float
 
     def groups(self) -> list[Listed]:
-        """All groups of consumers, by name."""
+        """All groups of consumers and of share consumers, by name."""
         found: Any = self._patiently(self.admin.list_groups)
         return sorted(
             Listed(one["group_id"], one.get("group_type", "").title(), one.get("group_state", ""))
             for one in found
-            if one["protocol_type"] in ("consumer", "")
+            if one["protocol_type"] in ("consumer", SHARE, "")
             and one.get("group_type", "").lower() in KINDS
         )
 
@@ -75,15 +93,19 @@ class GroupAdmin:
             raise CommandRefused(f"the cluster has no group {group}")
         return found
 
+    def state_to_change(self, group: str, what: str) -> DescribedGroup:
+        """The same; CommandRefused for a share group."""
+        return _of_consumers(group, self.state(group), what)
+
     def address(self, broker: int) -> str:
         """A broker as Kafka's tool names it."""
         known = {one["broker_id"]: one for one in self.admin.describe_cluster()["brokers"]}
         one = known.get(broker)
         return f"{one['host']}:{one['port']} ({broker})" if one else f"({broker})"
 
-    def describe(self, group: str) -> list[GroupRow]:
+    def describe(self, group: str, members: Iterable[MemberRow]) -> list[GroupRow]:
         """Each partition that the group has committed or is assigned, and members without one."""
-        members, committed = self.state(group).members, self.committed(group)
+        committed = self.committed(group)
         owners = {one: member for member in members for one in member.partitions}
         partitions = sorted({*committed, *owners})
         ends = self.offsets(partitions, "LATEST")
@@ -96,6 +118,13 @@ class GroupAdmin:
             for one in sorted(members, key=lambda one: one.consumer_id)
             if not one.partitions
         ]
+
+    def describe_share(self, group: str, members: Iterable[MemberRow]) -> list[ShareRow]:
+        """Each partition of which a share group has a start, or that a member has."""
+        starts: dict[Partition, ShareStart] = self._patiently(share_starts, self.admin, group)
+        readers = Counter(one for member in members for one in member.partitions)
+        found = ((one, starts.get(one, ShareStart())) for one in sorted({*starts, *readers}))
+        return [ShareRow(group, *one, at.offset, at.lag, readers[one]) for one, at in found]
 
     def committed(self, group: str) -> dict[Partition, int]:
         """A group's offsets."""
@@ -152,10 +181,10 @@ class GroupAdmin:
 
     def idle(self, group: str, what: str) -> None:
         """Refuse where a group has members: they would go on and commit again."""
-        state = self._found(group).state
-        if state not in IDLE:
+        found = _of_consumers(group, self._found(group), what)
+        if found.state not in IDLE:
             raise CommandRefused(
-                f"group {group} is {state} and cannot be {what}: stop its members first"
+                f"group {group} is {found.state} and cannot be {what}: stop its members first"
             )
 
     def _found(self, group: str) -> DescribedGroup:
@@ -182,6 +211,12 @@ class GroupAdmin:
 def _spec(spec: str | int) -> Any:
     kinds = library("kafka.admin")
     return kinds.OffsetTimestamp(spec) if isinstance(spec, int) else kinds.OffsetSpec[spec]
+
+
+def _of_consumers(group: str, found: DescribedGroup, what: str) -> DescribedGroup:
+    if found.is_share:
+        raise CommandRefused(f"group {group} is a share group and cannot be {what} here")
+    return found
 
 
 def _all_well(group: str, answers: Mapping[Any, Any]) -> None:

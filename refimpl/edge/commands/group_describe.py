@@ -1,6 +1,7 @@
-"""Groups of either protocol, described: ConsumerGroupDescribe (KIP-848), or else DescribeGroups.
+"""Groups of any type, described: ConsumerGroupDescribe (KIP-848), ShareGroupDescribe (KIP-932), or
+else DescribeGroups.
 
-kafka-python brings the message of the classic protocol alone. The other's schema is in this
+kafka-python brings the message of the classic protocol alone. The schemas of the others are in this
 folder, in Kafka's JSON, which kafka-python's class of messages reads.
 """
 
@@ -13,7 +14,12 @@ from attrs import frozen
 from refimpl.edge.commands.connection import library, refused
 
 Partition = tuple[str, int]
-GROUP_ID_NOT_FOUND = 69
+UNSUPPORTED_VERSION, GROUP_ID_NOT_FOUND = 35, 69
+#: The errors of a coordinator that has no such group, or no groups of that type at all
+NONE_OF_THE_TYPE = (UNSUPPORTED_VERSION, GROUP_ID_NOT_FOUND)
+SHARE_GROUP_DESCRIBE, DESCRIBE_OFFSETS = "ShareGroupDescribe", "DescribeShareGroupOffsets"
+#: Asked in this order, before DescribeGroups
+DESCRIBING = ("ConsumerGroupDescribe", SHARE_GROUP_DESCRIBE)
 DEAD = "Dead"
 
 
@@ -35,14 +41,26 @@ class DescribedGroup:
     assignor: str
     coordinator: int
     members: tuple[MemberRow, ...]
+    is_share: bool = False
+
+
+@frozen
+class ShareStart:
+    """The first offset of a partition that a share group is not done with; None where unknown.
+
+    `lag` is how many records between it and the log's end are not done with.
+    """
+
+    offset: int | None = None
+    lag: int | None = None
 
 
 @cache
-def _request() -> Any:
-    """The class of requests; that of answers registers itself by its number."""
+def _request(name: str) -> Any:
+    """The class of requests of an API; that of answers registers itself by its number."""
     base: Any = library("kafka.protocol.api_message").ApiMessage
-    _MADE.append(_message(base, "ConsumerGroupDescribeResponse"))
-    return _message(base, "ConsumerGroupDescribeRequest")
+    _MADE.append(_message(base, f"{name}Response"))
+    return _message(base, f"{name}Request")
 
 
 #: kafka-python itself holds the class of an answer by a weak reference.
@@ -61,23 +79,59 @@ def described(admin: Any, group: str) -> DescribedGroup:
     return admin._manager.run(_described, admin, group)
 
 
+def share_starts(admin: Any, group: str) -> dict[Partition, ShareStart]:
+    """The partitions of a share group, and where it is in each."""
+    return admin._manager.run(_share_starts, admin, group)
+
+
 async def _described(admin: Any, group: str) -> DescribedGroup:
     coordinator = await admin._find_coordinator_id(group)
-    ask = admin._manager.send
-    try:
-        request = _request()(group_ids=[group], include_authorized_operations=False)
-        (one,) = (await ask(request, node_id=coordinator)).groups
-    except library("kafka.errors").IncompatibleBrokerVersion:
-        one = None
-    if one is not None and not one.error_code:
-        return DescribedGroup(one.group_state, one.assignor_name, coordinator, _members(one))
-    if one is not None and one.error_code != GROUP_ID_NOT_FOUND:
-        raise refused(f"group {group}", one.error_code, one.error_message)
+    for name in DESCRIBING:
+        request = _request(name)(group_ids=[group], include_authorized_operations=False)
+        one = await _answer(admin, request, coordinator)
+        if one is not None:
+            members, is_share = _members(one), name == SHARE_GROUP_DESCRIBE
+            return DescribedGroup(
+                one.group_state, one.assignor_name, coordinator, members, is_share
+            )
     found = (await admin._async_describe_groups([group], coordinator))[group]
     members = tuple(map(_classic, found["members"]))
     return DescribedGroup(
         found["group_state"] or DEAD, found["protocol_data"], coordinator, members
     )
+
+
+async def _share_starts(admin: Any, group: str) -> dict[Partition, ShareStart]:
+    coordinator = await admin._find_coordinator_id(group)
+    make = _request(DESCRIBE_OFFSETS)
+    every = make.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
+    one = await _answer(admin, make(groups=[every]), coordinator)
+    topics = () if one is None else one.topics
+    return {
+        (topic.topic_name, part.partition_index): _start(group, topic.topic_name, part)
+        for topic in topics
+        for part in topic.partitions
+    }
+
+
+async def _answer(admin: Any, request: Any, coordinator: int) -> Any:
+    """A coordinator's answer about one group; None if it has none of that type, or no such API."""
+    try:
+        (one,) = (await admin._manager.send(request, node_id=coordinator)).groups
+    except library("kafka.errors").IncompatibleBrokerVersion:
+        return None
+    if one.error_code in NONE_OF_THE_TYPE:
+        return None
+    if one.error_code:
+        raise refused(f"group {one.group_id}", one.error_code, one.error_message)
+    return one
+
+
+def _start(group: str, topic: str, part: Any) -> ShareStart:
+    if part.error_code:
+        what = f"group {group}, {topic}-{part.partition_index}"
+        raise refused(what, part.error_code, part.error_message)
+    return ShareStart(*(None if one < 0 else one for one in (part.start_offset, part.lag)))
 
 
 def _members(group: Any) -> tuple[MemberRow, ...]:

@@ -1,6 +1,6 @@
-"""`highwater groups`: what the consumer groups of any Kafka have read, and who reads it."""
+"""`highwater groups`: what the groups of any Kafka have read, and who reads it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,12 @@ import click
 from refimpl.edge.commands import resets
 from refimpl.edge.commands.connection import AskedCluster, asks_a_cluster
 from refimpl.edge.commands.consume import recording
-from refimpl.edge.commands.group_admin import GroupAdmin, GroupRow, Listed
-from refimpl.edge.commands.rows import show
+from refimpl.edge.commands.group_admin import SHARE, GroupAdmin, GroupRow, Listed, ShareRow
+from refimpl.edge.commands.group_describe import Partition
+from refimpl.edge.commands.rows import Table, show, show_all
 from refimpl.outputs import FolderToWrite, json_option
 
-Rows = tuple[Sequence[str], Sequence[Sequence[Any]]]
-MEMBERS = ("group", "consumer_id", "host", "client_id", "partitions")
+MEMBERS = ("group", "consumer_id", "host", "client_id", "partitions", "assignment")
 STATE = ("group", "coordinator", "assignment_strategy", "state", "members")
 CHANGES = "--reset-offsets --execute, --delete-offsets or --delete"
 ACTIONS = "--list, --describe, --reset-offsets, --delete-offsets or --delete"
@@ -60,9 +60,10 @@ def groups_(
 
     CURRENT-OFFSET is the next offset that the group will read, LOG-END-OFFSET where the log ends,
     LAG the difference. A partition that nobody reads now has no CONSUMER-ID, a member without
-    partitions no TOPIC. With --record, a line of the trace in the folder RUN tells each group that
-    is deleted or reset. Exit codes: 0, or 2 where the cluster does not answer, refuses, or has no
-    such group.
+    partitions no TOPIC. Share groups have a table of their own: START-OFFSET is the first record
+    that is not done with, LAG how many are not. They are never changed here. With --record, a line
+    of the trace in the folder RUN tells each group that is deleted or reset. Exit codes: 0, or 2
+    where the cluster does not answer, refuses, or has no such group.
     """
     _consistent(action, groups, options)
     if record and not (
@@ -74,8 +75,8 @@ def groups_(
         if action == "list":
             show(Listed._fields, admin.groups(), json_file)
             return
-        names = groups or tuple(one.group for one in admin.groups())
-        show(*DO[str(action)](admin, names, options), json_file)
+        names = groups or tuple(_every(admin, str(action)))
+        show_all(DO[str(action)](admin, names, options), json_file)
 
 
 def _consistent(action: str | None, groups: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -101,27 +102,55 @@ def _consistent(action: str | None, groups: tuple[str, ...], options: dict[str, 
         raise click.UsageError("--execute goes with --reset-offsets, without --dry-run")
 
 
+def _every(admin: GroupAdmin, action: str) -> Iterator[str]:
+    """All groups that an action is meant for: share groups are described, and never changed."""
+    for one in admin.groups():
+        if action == "describe" or one.type.lower() != SHARE:
+            yield one.group
+
+
 def _options(names: Sequence[str]) -> str:
     return ", ".join("--" + name.replace("_", "-") for name in names)
 
 
-def _describe(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Rows:
+def _describe(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Sequence[Table]:
+    found = [(name, admin.state(name)) for name in names]
     if options["state"]:
-        found = [(name, admin.state(name)) for name in names]
-        return STATE, [
+        rows = [
             (name, admin.address(one.coordinator), one.assignor, one.state, len(one.members))
             for name, one in found
         ]
+        return [(STATE, rows)]
     if options["members"]:
-        return MEMBERS, [
-            (name, one.consumer_id, one.host, one.client_id, len(one.partitions))
-            for name in names
-            for one in sorted(admin.state(name).members, key=lambda one: one.consumer_id)
+        rows = [
+            (name, one.consumer_id, one.host, one.client_id, len(owned), _assignment(owned))
+            for name, group in found
+            for one in sorted(group.members, key=lambda one: one.consumer_id)
+            for owned in [one.partitions]
         ]
-    return GroupRow._fields, [row for name in names for row in admin.describe(name)]
+        return [(MEMBERS, rows)]
+    shared = [
+        row
+        for name, one in found
+        if one.is_share
+        for row in admin.describe_share(name, one.members)
+    ]
+    read = [
+        row for name, one in found if not one.is_share for row in admin.describe(name, one.members)
+    ]
+    tables: list[Table] = [(GroupRow._fields, read), (ShareRow._fields, shared)]
+    return [one for one in tables if one[1]] or tables[:1]
 
 
-def _reset(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Rows:
+def _assignment(partitions: Iterable[Partition]) -> str | None:
+    """Partitions in the form of --topic, as in Kafka's tools: `orders:0,1;payments:0`."""
+    topics: dict[str, list[str]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(str(number))
+    return ";".join(f"{topic}:{','.join(each)}" for topic, each in topics.items()) or None
+
+
+def _reset(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Sequence[Table]:
     rows: list[tuple[Any, ...]] = []
     for name in names:
         admin.idle(name, "reset")
@@ -131,28 +160,28 @@ def _reset(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> 
         rows += [(name, *one, offset) for one, offset in sorted(offsets.items())]
     if not options["execute"]:
         click.echo("Nothing was reset: --execute does it.", err=True)
-    return resets.COLUMNS, rows
+    return [(resets.COLUMNS, rows)]
 
 
-def _forget(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Rows:
+def _forget(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Sequence[Table]:
     rows: list[tuple[Any, ...]] = []
     for name in names:
-        admin.state(name)
+        admin.state_to_change(name, "changed")
         gone = resets.of_topics(admin, name, options)
         if gone:
             admin.forget(name, gone)
         rows += [(name, *one) for one in sorted(gone)]
-    return ("group", "topic", "partition"), rows
+    return [(("group", "topic", "partition"), rows)]
 
 
-def _delete(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Rows:
+def _delete(admin: GroupAdmin, names: Sequence[str], options: dict[str, Any]) -> Sequence[Table]:
     for name in names:
         admin.state(name)
         admin.delete(name)
-    return ("group",), [(name,) for name in names]
+    return [(("group",), [(name,) for name in names])]
 
 
-DO: dict[str, Callable[[GroupAdmin, Sequence[str], dict[str, Any]], Rows]] = {
+DO: dict[str, Callable[[GroupAdmin, Sequence[str], dict[str, Any]], Sequence[Table]]] = {
     "describe": _describe,
     "reset": _reset,
     "forget": _forget,

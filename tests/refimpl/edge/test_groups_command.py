@@ -1,7 +1,8 @@
 """`highwater groups` of our own broker."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from refimpl.edge import BlockingCluster
+from refimpl.edge.commands.configs import configs
 from refimpl.edge.commands.groups import groups_
+from refimpl.edge.commands.topics import topics
 from tests.refimpl.edge.asking import refused, rows, told
 from tests.refimpl.edge.patience import PATIENCE_S
 
@@ -173,3 +176,60 @@ RESET = ("--reset-offsets", "--group", "g")
 )
 def test_mistakes_are_told(bootstrap: str, arguments: tuple[str, ...], complaint: str) -> None:
     assert complaint in refused(groups_, bootstrap, *arguments)
+
+
+def until(condition: Callable[[], bool], members: Sequence[Any]) -> None:
+    """Have members of a share group poll until something is so."""
+    limit = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < limit
+        for member in members:
+            member.poll(timeout=0.1)
+
+
+def test_share_groups_are_shown_and_never_changed(bootstrap: str, tmp_path: Path) -> None:
+    def described(*more: str) -> Any:
+        return rows(groups_, bootstrap, tmp_path / "j", "--describe", "--group", "s", *more)
+
+    def produce(count: int) -> None:
+        for number in range(count):
+            producer.produce("work", str(number))
+        assert producer.flush(PATIENCE_S) == 0
+
+    told(topics, bootstrap, "--create", "--topic", "work", "--partitions", "1")
+    earliest = ("--group", "s", "--add-config", "share.auto.offset.reset=earliest")
+    told(configs, bootstrap, "--alter", *earliest)
+    conf = {"bootstrap.servers": bootstrap, "group.id": "s"}
+    members = [ck.ShareConsumer({**conf, "client.id": name}) for name in ("one", "two")]
+    producer = ck.Producer({"bootstrap.servers": bootstrap})
+    for member in members:
+        member.subscribe(["work"])
+        member.poll(timeout=0.1)
+    listed = ["s", "Share", "Stable"]
+    until(
+        lambda: listed in map(str.split, told(groups_, bootstrap, "--list").splitlines()), members
+    )
+    until(lambda: [one["members"] for one in described()] == [2], members)
+    produce(3)
+    until(lambda: described()[0]["lag"] == 0, members)
+    produce(2)
+    (found,) = described()
+    assert found.pop("start_offset") in range(4), "up to 3, while the end is 5"
+    assert found == {"group": "s", "topic": "work", "partition": 0, "lag": 2, "members": 2}
+    both = {one["client_id"]: one for one in described("--members")}
+    assert {name: one["assignment"] for name, one in both.items()} == dict.fromkeys(
+        ("one", "two"), "work:0"
+    )
+    (state,) = described("--state")
+    assert (state["assignment_strategy"], state["members"]) == ("simple", 2)
+    tables = told(groups_, bootstrap, "--describe").split("\n\n")
+    assert [table.split()[3] for table in tables] == ["CURRENT-OFFSET", "START-OFFSET"]
+    for member in members:
+        member.close()
+    reset = ("--reset-offsets", "--all-topics", "--to-earliest")
+    moved = rows(groups_, bootstrap, tmp_path / "j", *reset, "--all-groups")
+    assert "s" not in {one["group"] for one in moved}
+    for change in (("--delete",), ("--delete-offsets", "--all-topics"), reset):
+        assert "group s is a share group" in refused(groups_, bootstrap, *change, "--group", "s")
+    (left,) = described()
+    assert (left["lag"], left["members"]) == (2, 0)
