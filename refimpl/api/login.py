@@ -67,7 +67,8 @@ class Login:
         return self.can_repeat and now_ms - self._done_ms >= LEAST_MS
 
     def take(self, data: Buffer, now_ms: int) -> list[Buffer]:
-        """The answer to a frame. Raises LoginRefused, MalformedRequest."""
+        """The answer to a frame. Raises LoginRefused, MalformedRequest, and SaslWaits for a frame
+        that is to be taken again later."""
         if self._exchange is None:
             return self._begin(data)
         if not self._is_wrapped:

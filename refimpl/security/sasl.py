@@ -24,6 +24,17 @@ class SaslAuthenticationError(SaslError):
     """The login fails, for a reason that the client may hear."""
 
 
+class SaslWaits(Exception):
+    """The exchange needs keys that are being read: nothing has happened, evaluate again then.
+
+    `then` takes the function to call once they are there, or cannot be had; any thread calls it.
+    """
+
+    def __init__(self, then: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__("keys are being read")
+        self.then = then
+
+
 class Exchange(Protocol):
     """One login by one mechanism."""
 
@@ -33,7 +44,7 @@ class Exchange(Protocol):
     expires_ms: int | None
 
     def evaluate(self, message: bytes, now_ms: int) -> bytes:
-        """The answer to a message of the client. Raises SaslError."""
+        """The answer to a message of the client. Raises SaslError, SaslWaits."""
         ...
 
 
@@ -124,7 +135,7 @@ class TokenRules:
     clock_skew_ms: int = 0
     audiences: tuple[str, ...] = ()
     issuer: str | None = None
-    #: The key of a token, by its header
+    #: The key of a token, by its header. Raises LookupError, SaslWaits
     keys: Callable[[Mapping[str, Any]], Any] | None = None
 
 
@@ -138,7 +149,7 @@ class OAuthBearerExchange:
     _failure: str | None = field(default=None, init=False)
 
     def evaluate(self, message: bytes, now_ms: int) -> bytes:
-        """Nothing, or what is wrong with the token. Raises SaslAuthenticationError."""
+        """Nothing, or what is wrong with the token. Raises SaslAuthenticationError, SaslWaits."""
         if self._failure is not None:
             raise SaslAuthenticationError(self._failure)
         wanted, token = _token_of(message)

@@ -9,6 +9,7 @@ handled for it while it does not read its answers.
 import asyncio
 import socket
 from collections import deque
+from contextlib import suppress
 from typing import Protocol, cast
 
 from refimpl.api.call import Session
@@ -18,6 +19,7 @@ from refimpl.edge.server.limits import Limits, Share
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
 from refimpl.edge.server.security import ListenerSecurity
+from refimpl.security.sasl import SaslWaits
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import Buffer, FrameReader
 
@@ -100,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         budgets = listener.budget, listener.in_flight
         self._share = Share(*budgets, self._read_or_not, self._turn_soon)
         self._reading = self._writable = True
-        self._is_refused = False
+        self._is_refused = self._awaits_keys = False
         self._muted = 0
 
     # Bytes
@@ -174,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         asyncio.get_running_loop().call_soon(self.turn)
 
     def _handle_waiting(self) -> None:
-        while self._waiting and self.transport is not None:
+        while self._waiting and self.transport is not None and not self._awaits_keys:
             frame, reserved = self._waiting[0]
             if self.listener.security is not None and self._logs_in(frame):
                 continue
@@ -212,22 +214,46 @@ class Connection(asyncio.BufferedProtocol):
                 return True
         if login is None:
             return False
-        _, reserved = self._waiting.popleft()
-        self._share.give_back(reserved)
         try:
-            self._answers += login.take(frame, now)
-        except LoginRefused as refused:
-            self._answers += refused.answer or ()
-            self._end_login(str(refused))
+            answers = login.take(frame, now)
+        except SaslWaits as keys:
+            self._wait_for(keys)
             return True
-        except WireError as error:
-            self.refuse(error)
+        except (LoginRefused, WireError) as refused:
+            self._dealt_with()
+            if isinstance(refused, WireError):
+                self.refuse(refused)
+            else:
+                self._answers += refused.answer or ()
+                self._end_login(str(refused))
             return True
+        self._dealt_with()
+        self._answers += answers
         if login.principal is not None:
             self.session = Session(self.host, login.principal, self.session.listener)
             self._login, self._logged_in = None, login
             self.reader.limit = self.listener.limits.request_max_bytes
         return True
+
+    def _dealt_with(self) -> None:
+        """A frame of a login has been taken."""
+        _, reserved = self._waiting.popleft()
+        self._share.give_back(reserved)
+
+    def _wait_for(self, keys: SaslWaits) -> None:
+        """Handle nothing until the keys have been read, by whichever thread reads them."""
+        self._awaits_keys, loop = True, asyncio.get_running_loop()
+
+        def there() -> None:
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(self._have_keys)
+
+        keys.then(there)
+
+    def _have_keys(self) -> None:
+        self._awaits_keys = False
+        if self.transport is not None:
+            self.turn()
 
     def _end_login(self, why: str) -> None:
         """The answer goes out, and nothing more is read; the end comes a little later, so that who
