@@ -111,8 +111,9 @@ what clients send |
 _ALSO = """\
 | all | leader epochs | those of a partition begin with 0 in Kafka and with 1 here, as in the \
 spec; they are compared by their order alone |
-| UpdateFeatures, ApiVersions | other features than `transaction.version` | they have no levels \
-here, and are refused as those that a controller does not know |
+| UpdateFeatures, ApiVersions | other features than `transaction.version` and \
+`share.version` | they have no levels here, and are refused as those that a controller does \
+not know |
 | ApiVersions | `finalized_features_epoch` | counts the updates of features; in Kafka it is an \
 offset of the metadata |
 | Produce | records that their header does not match | Kafka opens each batch and refuses it; we \

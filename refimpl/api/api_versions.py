@@ -9,11 +9,8 @@ from typing import Any
 
 from refimpl.api.call import Call, Values
 from refimpl.api.table import APIS
-from refimpl.controller.features import SUPPORTED
-from refimpl.messages.cluster import TRANSACTION_VERSION
+from refimpl.controller.features import SUPPORTED, level_of
 
-SHARE_VERSION = "share.version"
-"""Share groups are served at level 1, which nobody changes (KIP-932)."""
 UNSUPPORTED_BODY = 0
 WITH_SOFTWARE, FEATURES_FROM_0 = 3, 4
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -31,23 +28,24 @@ def handle(call: Call) -> Values:
     """
     if call.version >= WITH_SOFTWARE and not _names_software(call.request):
         return {"error_code": "INVALID_REQUEST"}
-    node = call.broker.node
-    first, last = SUPPORTED[TRANSACTION_VERSION]
-    supported = {"name": TRANSACTION_VERSION, "min_version": first, "max_version": last}
-    level = node.transaction_config.level(node.metadata)
-    finalized = {
-        "name": TRANSACTION_VERSION,
-        "max_version_level": level,
-        "min_version_level": level,
-    }
-    shared = {"name": SHARE_VERSION, "min_version": 0, "max_version": 1}
-    share_level = {"name": SHARE_VERSION, "max_version_level": 1, "min_version_level": 1}
+    now = call.broker.node.metadata.features
+    supported = [
+        {"name": name, "min_version": first, "max_version": last}
+        for name, (first, last) in SUPPORTED.items()
+        if first or call.version >= FEATURES_FROM_0
+    ]
+    levels = {name: level_of(name, now, call.broker.configs) for name in SUPPORTED}
+    finalized = [
+        {"name": name, "max_version_level": level, "min_version_level": level}
+        for name, level in levels.items()
+        if level
+    ]
     return {
         "error_code": None,
         "api_keys": _listed(),
-        "supported_features": [supported, shared] if call.version >= FEATURES_FROM_0 else [],
-        "finalized_features_epoch": node.metadata.features.epoch,
-        "finalized_features": [finalized, share_level] if level else [share_level],
+        "supported_features": supported,
+        "finalized_features_epoch": now.epoch,
+        "finalized_features": finalized,
     }
 
 

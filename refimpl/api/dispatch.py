@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from types import GeneratorType
 from typing import Any, TypeAlias
 
-from refimpl.api import api_versions
+from refimpl.api import api_versions, share_version
 from refimpl.api.call import Answer, Call, Handling, Served, Session, Spent
 from refimpl.api.permissions import authorized
 from refimpl.api.table import APIS, Api
@@ -82,7 +82,7 @@ def dispatch(
 
     try:
         handle = api.handle if broker.node.authorizer is None else authorized(api)
-        result: Answer | Handling = handle(call)
+        result: Answer | Handling = share_version.refused(call) or handle(call)
         if isinstance(result, GeneratorType):
             _advance(call, result, None, done)
         else:

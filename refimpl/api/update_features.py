@@ -1,4 +1,4 @@
-"""UpdateFeatures: the levels of features, of which `transaction.version` is one (KIP-584)."""
+"""UpdateFeatures: the levels of features, `transaction.version` and `share.version` (KIP-584)."""
 
 from typing import Any
 

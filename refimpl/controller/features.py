@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from refimpl.configs import Configs
 from refimpl.controller.errors import ApiError
-from refimpl.messages.cluster import TRANSACTION_VERSION, FeaturesUpdated
+from refimpl.messages.cluster import SHARE_VERSION, TRANSACTION_VERSION, FeaturesUpdated
 from refimpl.messages.controller import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
@@ -15,7 +15,7 @@ from refimpl.messages.controller import (
     FeatureUpdate,
 )
 
-SUPPORTED: Mapping[str, tuple[int, int]] = {TRANSACTION_VERSION: (0, 2)}
+SUPPORTED: Mapping[str, tuple[int, int]] = {TRANSACTION_VERSION: (0, 2), SHARE_VERSION: (0, 1)}
 """The first and the last level of each feature, at every broker and controller."""
 
 
@@ -25,7 +25,7 @@ def plan_features(
     """The features after these updates. Raises ApiError if one of them is refused."""
     levels: dict[str, int] = {}
     for name, one in {one.name: one for one in updates}.items():
-        reason = _refused(one, _current(name, now, configs), controller_id)
+        reason = _refused(one, level_of(name, now, configs), controller_id)
         if reason is not None:
             raise ApiError(
                 "INVALID_UPDATE_VERSION",
@@ -38,7 +38,8 @@ def plan_features(
     return FeaturesUpdated(now.epoch + 1, {**now.levels, **levels})
 
 
-def _current(name: str, now: FeaturesUpdated, configs: Configs) -> int:
+def level_of(name: str, now: FeaturesUpdated, configs: Configs) -> int:
+    """The level at which a feature is finalized; 0 for one that nobody supports."""
     if name not in SUPPORTED:
         return 0
     return now.levels.get(name, int(str(configs[name])))

@@ -25,7 +25,7 @@ TOPIC, BROKER, GROUP = "topic", "broker", "group"
 CLUSTER_DEFAULT = ""
 """The name of the broker resource whose configuration is every broker's default."""
 
-TRANSACTION_VERSION = "transaction.version"
+TRANSACTION_VERSION, SHARE_VERSION = "transaction.version", "share.version"
 """The feature by which clients and brokers agree on the protocol of transactions (KIP-890)."""
 
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))

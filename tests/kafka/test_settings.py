@@ -26,8 +26,8 @@ from refimpl.configs.synonyms import CHAIN
 
 # Of Kafka before 4.0; asked of no Kafka that we run.
 OF_ZOOKEEPER = "zookeeper."
-# A feature of Kafka's, which it finalizes without a setting.
-FEATURE = "transaction.version"
+# Features of Kafka's, which it finalizes without a setting.
+FEATURES = ("transaction.version", "share.version")
 # Of Kafka's selectors only this one is here.
 OURS_ALONE = "replica.selector.class"
 # Checks of classes, locales and prefixes that have no effect here.
@@ -57,7 +57,8 @@ def as_we_say(of: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_tables_are_those_of_kafka(kafka: dict[str, dict[str, Any]]) -> None:
     ours = {name: one for name, one in BROKER.items() if not name.startswith(OF_ZOOKEEPER)}
-    del ours[FEATURE]
+    for name in FEATURES:
+        del ours[name]
     theirs = kafka["broker"] | kafka["brokerQuotas"]
     assert ours.pop(OURS_ALONE).default == theirs.pop(OURS_ALONE)["default"]
     assert {n: as_kafka_says(o) for n, o in ours.items()} == {
@@ -115,7 +116,9 @@ def test_what_may_change_without_a_restart_is_what_may_in_kafka(
     ours = {name: one.update for name, one in BROKER.items() if not one.read_only}
     assert ours == kafka["updateModes"]
     internal = {name for name, one in kafka["broker"].items() if one["internal"]}
-    assert {name for name, one in BROKER.items() if one.update == "internal"} == internal
+    assert {name for name, one in BROKER.items() if one.update == "internal"} == {
+        *(*internal, *FEATURES)
+    }
 
 
 def test_topics_fall_back_to_the_settings_that_they_do_in_kafka(

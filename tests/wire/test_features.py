@@ -11,6 +11,7 @@ from refimpl.edge.testing.blocking import BlockingCluster
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.wire.asking import TIMEOUT
 from tests.wire.client import Client
+from tests.wire.share_version import REFUSED, without_share_groups
 
 confluent: Any = import_module("confluent_kafka")
 TV = "transaction.version"
@@ -108,3 +109,18 @@ def _version(cluster: BlockingCluster, transactional_id: str) -> int:
             found.append(int.from_bytes(message.value()[:2]))
     consumer.close()
     return found[-1]
+
+
+def test_without_share_groups_their_apis_refuse_whoever_asks() -> None:
+    """As Kafka's do, which `tests/kafka/test_share_version.py` asks."""
+    silent, message = (REFUSED, None), "The version of API is not supported."
+    with BlockingCluster(brokers=1) as cluster:
+        port = int(cluster.bootstrap.rpartition(":")[2])
+        assert without_share_groups(port, port) == {
+            **{"ShareGroupHeartbeat": [silent], "ShareFetch": [silent]},
+            **{"ShareAcknowledge": [silent], "ShareGroupDescribe": [silent] * 2},
+            "DescribeShareGroupOffsets": [silent] * 2,
+            "AlterShareGroupOffsets": [(REFUSED, message)],
+            "DeleteShareGroupOffsets": [(REFUSED, message)],
+            **{"levels": [True, False, True], "served again": "NONE"},
+        }

@@ -5,8 +5,8 @@ import pytest
 from refimpl.configs import Configs
 from refimpl.controller.state import ControllerConfig
 from refimpl.messages import controller as c
+from refimpl.messages.cluster import SHARE_VERSION, FeaturesUpdated
 from refimpl.messages.cluster import TRANSACTION_VERSION as TV
-from refimpl.messages.cluster import FeaturesUpdated
 from tests.refimpl.controller.asking import Asking
 
 ALL = "The update failed for all features since the following feature had an error: "
@@ -30,6 +30,12 @@ REFUSED = [
     ("of a type to come", c.FeatureUpdate(TV, 2, 4), "The controller does not support the given "),
     ("below nothing", c.FeatureUpdate(TV, -1), "A feature version cannot be less than 0."),
     ("above all", c.FeatureUpdate(TV, 3), "Local controller 0 only supports versions 0-2"),
+    (
+        "above all of another",
+        c.FeatureUpdate(SHARE_VERSION, 2),
+        "Local controller 0 only supports ",
+    ),
+    ("down of another", c.FeatureUpdate(SHARE_VERSION, 0), DOWN),
     ("of nothing", c.FeatureUpdate("x", 1), "Local controller 0 does not support this feature."),
     ("to nothing", c.FeatureUpdate("x", 0), "Feature x not found."),
     ("down by an upgrade", c.FeatureUpdate(TV, 0, c.UPGRADE), DOWN),
