@@ -90,7 +90,7 @@ def tags_at(schema: type[Any], data: Buffer, position: int) -> int:
 
     Raises MalformedRequest.
     """
-    reader = Reader(data, position)
+    reader = Walk(data, position)
     for step in _steps(schema):
         step(reader)
     return reader.position

@@ -193,13 +193,18 @@ class ConsumerMachine:
             position.learn(known.epoch)
 
     def seek(self, name: TopicPartition, to: Offset) -> None:
-        """Go on at this offset."""
+        """Go on at this offset. Errors of the position before are no errors of this one."""
         self.positions[name].seek(to)
+        self._forget_errors(name)
 
     def seek_by(self, names: Iterable[TopicPartition], strategy: str) -> None:
         """Go on at the beginning or at the end, which is asked for when it is needed."""
         for name in names:
             self.positions[name].reset(strategy)
+            self._forget_errors(name)
+
+    def _forget_errors(self, name: TopicPartition) -> None:
+        self._errors = deque(one for one in self._errors if name not in one.partitions)
 
     def cancel_poll(self) -> None:
         """The application waits for its poll no more."""

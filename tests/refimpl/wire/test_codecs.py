@@ -20,7 +20,7 @@ from kio.serial import entity_writer
 from refimpl.wire.errors import MalformedRequest, WireError
 from refimpl.wire.fetch import FetchedData, write_fetch
 from refimpl.wire.headers import read_api, read_client_id
-from refimpl.wire.lengths import shape_of
+from refimpl.wire.lengths import Walk, shape_of
 from refimpl.wire.messages import (
     is_flexible,
     load_request_schema,
@@ -37,7 +37,6 @@ from refimpl.wire.produce import (
     read_produce,
     write_produced,
 )
-from refimpl.wire.reader import Reader
 from refimpl.wire.writer import Endpoint
 from tests.refimpl.edge.requests import values
 
@@ -390,6 +389,6 @@ def test_what_kio_writes_is_walked_over_to_its_end(
         (load_response_schema(key, version), write_response),
     ):
         body = write(key, version, data.draw(values(schema)))
-        reader = Reader(body)
-        shape_of(schema).skip(reader)
-        assert reader.position == len(body)
+        walk = Walk(body)
+        shape_of(schema).skip(walk)
+        assert walk.position == len(body)
