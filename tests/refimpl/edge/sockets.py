@@ -10,6 +10,7 @@ from typing import Any, cast
 from attrs import define, field
 
 from refimpl.api.call import Served
+from refimpl.configs import Configs
 from refimpl.controller.client_quotas import ClientQuotas
 from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
@@ -28,6 +29,7 @@ class Silent:
     told: list[Any] = field(factory=list[Any])
     #: Answered at once, where it is set
     answer: Any = None
+    configs: Configs = field(factory=Configs)
 
     def now(self) -> int:
         return 0
