@@ -200,10 +200,10 @@ broker knows its new epoch before the controller does. Seeds 1 and 2 on 2026-11-
 with acks=all and min.insync.replicas=2 the verdict was *holds*; with acks=1 and unclean election \
 losses were seen in 12 rounds of 20, and *allowed*. TLC accepts all 25 rounds of seed 4, 83,564 \
 steps, and 25 of the 26 of seed 3, 82,453; in the other a full disk had ended the file of steps as \
-well, which go by pipes now. With transactional clients, on 2026-11-29: ten \
-rounds of seed 6, 82 kills of brokers, 21 SIGSTOP, 11,705 transactions committed and 2,323 aborted; \
-31,526 records were processed, each once, and the verdict of each round was *holds*. TLC accepts \
-all ten, 1,183,585 steps, the log of the transactions' coordinator included.
+well, which go by pipes now. With transactional clients, on 2026-11-29: ten rounds of seed 6, \
+82 kills of brokers, 21 SIGSTOP, 11,705 transactions committed and 2,323 aborted; 31,526 records \
+were processed, each once, and the verdict of each round was *holds*. TLC accepts all ten, \
+1,183,585 steps, the log of the transactions' coordinator included.
 
 ## Other clients' own tests
 

@@ -14,10 +14,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+from chaos.real.kafka.asking import clock_domain
 from examples.brokers import BROKERS, laid_out, started, until
 from examples.transactions import PATIENCE_S, Transactional
 from highwater import recorded
-from traces.record.process import clock_domain
 
 TOPIC, GROUP = "queue", "workers"
 EARLIEST = {"share.auto.offset.reset": "earliest"}

@@ -11,7 +11,7 @@ from refimpl import __main__ as command_line
 from refimpl.outputs import FileToWrite, FolderToWrite
 
 #: `broker` serves until it is stopped.
-WITHOUT = {"broker"}
+WITHOUT = {"broker", "proxy"}
 
 
 def written(kind: click.Path, value: Path) -> str:

@@ -1,4 +1,5 @@
-"""Requests that examples send to one broker itself, and the coordinators of transactional ids."""
+"""Requests that examples send to one broker itself, the coordinators of transactional ids, and the
+clock of a recording."""
 
 import socket
 import struct
@@ -10,6 +11,7 @@ from attrs import frozen
 
 from refimpl.records.coordinators import TRANSACTIONS_TOPIC, partition_for
 from refimpl.wire.messages import is_flexible, read_response, write_request
+from traces.record import boots
 
 STATE = TRANSACTIONS_TOPIC
 STATE_PARTITIONS = 50
@@ -24,6 +26,11 @@ class Replicas:
     leader: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+
+
+def clock_domain() -> str:
+    """The name of this machine's clock, as the recorder has it."""
+    return boots.clock_domain()
 
 
 def ask(

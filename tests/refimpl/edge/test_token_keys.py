@@ -102,7 +102,7 @@ def test_a_login_that_waits_for_keys_holds_up_nobody(
     monkeypatch.setattr(jwks, "time", clock)
     monkeypatch.setattr(jwks, "TIMEOUT_S", PATIENCE_S)
     security = Security(users={"admin": "secret"}, protocol="SASL_PLAINTEXT")
-    configs = {"sasl.oauthbearer.jwks.endpoint.url": f"http://127.0.0.1:{server.port}/"}
+    configs = {"sasl.oauthbearer.jwks.endpoint.url": f"http://localhost:{server.port}/"}
     with (
         ThreadPoolExecutor() as pool,
         BlockingCluster(brokers=1, security=security, configs=configs) as cluster,
