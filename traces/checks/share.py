@@ -159,14 +159,14 @@ def _passed(p: Partition, d: Deliveries, held: Ints, acks: Ints) -> Bools:
     return passed
 
 
-def unless_replaced(p: Partition, d: Deliveries, places: Ints) -> Ints:
+def unless_replaced(p: Partition, d: Deliveries, which: Ints) -> Ints:
     """The clause of deliveries: permitted if a leader that was replaced may have made them.
 
     It gives records from its memory, and what their holders acknowledge is refused.
     """
-    ack = d.ack[places]
+    ack = d.ack[which]
     refused = (ack != NONE) & (p.outcome[ack] != Outcome.OK)
-    return np.where(refused, clause(Clause.REPLACED, p.group[d.rows[places]]), 0)
+    return np.where(refused, clause(Clause.REPLACED, p.group[d.rows[which]]), 0)
 
 
 def _successive(p: Partition, rows: Ints) -> tuple[Ints, Ints]:
@@ -194,11 +194,11 @@ def given_after_final(p: Partition) -> list[Found]:
     """
     d = deliveries(p)
     final = final_acks(p, Outcome.OK)
-    rows, place = np.r_[final, d.rows], np.r_[np.full(len(final), NONE), np.arange(len(d.rows))]
-    is_final = (place == NONE).astype(np.int64)
+    rows, which = np.r_[final, d.rows], np.r_[np.full(len(final), NONE), np.arange(len(d.rows))]
+    is_final = (which == NONE).astype(np.int64)
     when = np.where(is_final == 1, p.ret[rows], p.inv[rows])
     order = order_by(p.group[rows], p.offset[rows], when, is_final, rows)
-    rows, place, is_final = rows[order], place[order], is_final[order] == 1
+    rows, which, is_final = rows[order], which[order], is_final[order] == 1
     last = last_upto(is_final)
     again = np.flatnonzero(~is_final & (last >= 0))
     before = last[again]
@@ -207,7 +207,7 @@ def given_after_final(p: Partition) -> list[Found]:
     again, before = again[same], before[same]
     moved = moved_back(p, rows[again], p.inv[rows[before]], p.ret[rows[again]])
     again, before = again[~moved], before[~moved]
-    clauses = unless_replaced(p, d, place[again])
+    clauses = unless_replaced(p, d, which[again])
     return [Found(len(final), witness(rows[before], rows[again]), clauses)]
 
 

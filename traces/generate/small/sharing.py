@@ -57,10 +57,10 @@ def given(lines: Lines, record: Line, count: int, after: Line) -> Line:
     return moved(lines, insert(lines, SECOND, line | {"invoked_ns": at, "returned_ns": at}), 0)
 
 
-def moved(lines: Lines, added: Line, place: int) -> Line:
+def moved(lines: Lines, added: Line, at: int) -> Line:
     """The second member's call is its first one, or the one after that."""
     lines[SECOND].remove(added)
-    lines[SECOND].insert(place, added)
+    lines[SECOND].insert(at, added)
     for seq, one in enumerate(lines[SECOND]):
         one["seq"] = seq
     return added
