@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from refimpl.clients.consumer.machine import CONSUMER
 from refimpl.clients.consumer.messages import (
     Call,
     Called,
     Close,
-    Disconnected,
     Done,
     Input,
     Poll,
@@ -19,7 +17,6 @@ from refimpl.clients.consumer.messages import (
     Refused,
     Unsubscribe,
 )
-from refimpl.edge.clients.connections import Connections
 from refimpl.edge.clients.consuming import (
     Committing,
     Consuming,
@@ -30,7 +27,7 @@ from refimpl.edge.clients.consuming import (
 )
 from refimpl.edge.clients.fetched import ConsumerRecord
 from refimpl.edge.clients.producing import now_ms
-from refimpl.messages.broker import Timer, TopicPartition
+from refimpl.messages.broker import TopicPartition
 
 
 class Inbox:
@@ -68,8 +65,6 @@ class AsyncConsumer(Consuming):
             print(record.offset, record.value)
     """
 
-    _loop: asyncio.AbstractEventLoop | None = None
-    _timer: asyncio.TimerHandle | None = None
     #: Records of a poll that was cancelled
     _left: Polled | None = None
     _polling: bool = False
@@ -110,11 +105,7 @@ class AsyncConsumer(Consuming):
             raise
         finally:
             self._polling = False
-        if isinstance(output, Refused):
-            return self._value(output)
-        if not output.records:
-            self._raise_listener_error()
-        return self._records(output)
+        return self._polled(output)
 
     async def commit(
         self, offsets: Committing | None = None, *, timeout_s: float | None = None
@@ -176,11 +167,7 @@ class AsyncConsumer(Consuming):
             inbox = Inbox()
             await self._ask(Close(inbox, int(timeout_s * 1000)), inbox)
         self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._connections is not None:
-            connections, self._connections = self._connections, None
-            await connections.end()
+        await self._disconnect()
         self._interceptors.close()
         self._raise_listener_error()
 
@@ -212,27 +199,14 @@ class AsyncConsumer(Consuming):
     def _begin(self) -> None:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._connections = Connections(
-                self._config.client_id,
-                self._servers,
-                self._setup_timeout_s,
-                self._give,
-                lambda node: self._give(Disconnected(node)),
-            )
+            self._connections = self._connect()
 
     def _do(self, change: Callable[[int], T]) -> T:
         result = change(now_ms())
         if self._loop is not None:
-            self._give(Timer(now_ms(), CONSUMER))
+            self._wake()
         return result
 
     def _give(self, message: Input) -> None:
         for output in self._machine.handle(now_ms(), message):
             self._carry(output)
-
-    def _wake_at(self, at_ms: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        assert self._loop is not None
-        delay = max(0, at_ms - now_ms()) / 1000
-        self._timer = self._loop.call_later(delay, lambda: self._give(Timer(now_ms(), CONSUMER)))

@@ -1,25 +1,20 @@
 """`Consumer`: a consumer for one thread of an application; heartbeats go on in another."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from queue import SimpleQueue
-from threading import Lock, Thread, get_ident
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
-from refimpl.clients.consumer.machine import CONSUMER
 from refimpl.clients.consumer.messages import (
     Call,
     Called,
     Close,
-    Disconnected,
     Input,
     Poll,
-    Refused,
     Unsubscribe,
 )
 from refimpl.edge.clients.async_consumer import Telling
-from refimpl.edge.clients.connections import Connections
 from refimpl.edge.clients.consuming import (
     Committing,
     Consuming,
@@ -29,8 +24,9 @@ from refimpl.edge.clients.consuming import (
     told_offsets,
 )
 from refimpl.edge.clients.fetched import ConsumerRecord
+from refimpl.edge.clients.loops import LoopThread
 from refimpl.edge.clients.producing import now_ms
-from refimpl.messages.broker import Timer, TopicPartition
+from refimpl.messages.broker import TopicPartition
 
 
 class Consumer(Consuming):
@@ -46,17 +42,9 @@ class Consumer(Consuming):
         """Raises ConfigError for a setting that there is not, or a value that it does not take."""
         super().__init__(config)
         self._lock = Lock()
-        self._timer: asyncio.TimerHandle | None = None
-        self._loop = asyncio.new_event_loop()
-        self._connections = Connections(
-            self._config.client_id,
-            self._servers,
-            self._setup_timeout_s,
-            self._give,
-            lambda node: self._give(Disconnected(node)),
-        )
-        self._thread = Thread(target=self._loop.run_forever, name="kafka-consumer", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("kafka-consumer")
+        self._loop = self._thread.loop
+        self._connections = self._connect()
 
     def __enter__(self) -> Self:
         """Nothing to do: connections are made when something is asked."""
@@ -80,11 +68,7 @@ class Consumer(Consuming):
         self._must_have_partitions()
         inbox: SimpleQueue[Any] = SimpleQueue()
         output = self._ask(Poll(inbox, int(timeout_s * 1000)), inbox)
-        if isinstance(output, Refused):
-            return self._value(output)
-        if not output.records:
-            self._raise_listener_error()
-        return self._records(output)
+        return self._polled(output)
 
     def commit(self, offsets: Committing | None = None, *, timeout_s: float | None = None) -> None:
         """Commit offsets, or the positions of all that was returned, and wait until it is done."""
@@ -140,18 +124,9 @@ class Consumer(Consuming):
         inbox: SimpleQueue[Any] = SimpleQueue()
         self._ask(Close(inbox, int(timeout_s * 1000)), inbox)
         self._is_closed = True
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.end(self._disconnect())
         self._interceptors.close()
         self._raise_listener_error()
-
-    async def _end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._connections is not None:
-            await self._connections.end()
 
     # The machine
 
@@ -171,7 +146,7 @@ class Consumer(Consuming):
     def _do(self, change: Callable[[int], T]) -> T:
         with self._lock:
             result = change(now_ms())
-        self._give(Timer(now_ms(), CONSUMER))
+        self._wake()
         return result
 
     def _give(self, message: Input) -> None:
@@ -180,21 +155,15 @@ class Consumer(Consuming):
             outputs = self._machine.handle(now_ms(), message)
         if not outputs:
             return
-        if get_ident() == self._thread.ident:
+        if self._thread.is_current:
             self._carry_all(outputs)
             return
         results = [one for one in outputs if hasattr(one, "handle")]
         rest = [one for one in outputs if not hasattr(one, "handle")]
         if rest:
-            self._loop.call_soon_threadsafe(self._carry_all, rest)
+            self._thread.loop.call_soon_threadsafe(self._carry_all, rest)
         self._carry_all(results)
 
     def _carry_all(self, outputs: list[Any]) -> None:
         for output in outputs:
             self._carry(output)
-
-    def _wake_at(self, at_ms: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        delay = max(0, at_ms - now_ms()) / 1000
-        self._timer = self._loop.call_later(delay, lambda: self._give(Timer(now_ms(), CONSUMER)))

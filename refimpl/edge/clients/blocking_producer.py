@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from threading import Condition, Thread, get_ident
+from threading import Condition
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from refimpl.clients.producer.messages import (
     Output,
 )
 from refimpl.edge.clients.connections import Connections
+from refimpl.edge.clients.loops import LoopThread
 from refimpl.edge.clients.producing import Producing, now_ms
 from refimpl.edge.clients.records import OnDelivery, RecordMetadata
 from refimpl.messages.broker import Request, Response, Timer
@@ -40,7 +41,8 @@ class Producer:
         self._lock = Condition()
         self._running = False
         self._timer: asyncio.TimerHandle | None = None
-        self._loop = asyncio.new_event_loop()
+        self._thread = LoopThread("kafka-producer")
+        self._loop = self._thread.loop
         self._connections = Connections(
             self._producing.config.client_id,
             self._producing.servers,
@@ -49,8 +51,6 @@ class Producer:
             self._lost,
         )
         self._closed: Future[None] | None = None
-        self._thread = Thread(target=self._loop.run_forever, name="kafka-producer", daemon=True)
-        self._thread.start()
 
     def __enter__(self) -> Self:
         """Nothing to do: connections are made when something is sent."""
@@ -92,7 +92,7 @@ class Producer:
                 self._running = True
                 self._loop.call_soon_threadsafe(self._run)
             while self._machine.waiting and not record.handle.future.done():
-                if self._thread.ident == get_ident():
+                if self._thread.is_current:
                     break
                 self._lock.wait(1)
         return record.handle.future
@@ -110,10 +110,7 @@ class Producer:
             timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
             self._loop.call_soon_threadsafe(self._give, Close(self._closed, timeout_ms))
             self._closed.result()
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._thread.end(self._end())
             self._producing.interceptors.close()
         else:
             self._closed.result()

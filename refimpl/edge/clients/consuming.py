@@ -1,5 +1,6 @@
 """The common part of both consumers: settings, and the calls that need no answer."""
 
+import asyncio
 import logging
 import re
 import time
@@ -10,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from refimpl.clients.config import read
 from refimpl.clients.consumer.config import ConsumerConfig
+from refimpl.clients.consumer.machine import CONSUMER as CONSUMER_TIMER
 from refimpl.clients.consumer.machine import ConsumerMachine
 from refimpl.clients.consumer.messages import (
     AskCommitted,
@@ -18,7 +20,9 @@ from refimpl.clients.consumer.messages import (
     Call,
     CommitOffsets,
     Disconnect,
+    Disconnected,
     Done,
+    Input,
     Output,
     Polled,
     Refused,
@@ -80,6 +84,8 @@ class Consuming(ABC):
         self._listener: Any = None
         self._listener_error: Exception | None = None
         self._connections: Connections | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._interceptors.configure(dict(config))
 
@@ -88,8 +94,36 @@ class Consuming(ABC):
         """Call a function with the machine in hand, and do what follows from it."""
 
     @abstractmethod
+    def _give(self, message: Input) -> None:
+        """Give the machine an input, and do what follows from it."""
+
+    def _connect(self) -> Connections:
+        """The connections of this consumer; they are made when something is asked."""
+        return Connections(
+            self._config.client_id,
+            self._servers,
+            self._setup_timeout_s,
+            self._give,
+            lambda node: self._give(Disconnected(node)),
+        )
+
+    def _wake(self) -> None:
+        """Come back to the machine now."""
+        self._give(Timer(now_ms(), CONSUMER_TIMER))
+
     def _wake_at(self, at_ms: int) -> None:
         """Come back to the machine at a time."""
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self._loop is not None
+        self._timer = self._loop.call_later(max(0, at_ms - now_ms()) / 1000, self._wake)
+
+    async def _disconnect(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._connections is not None:
+            connections, self._connections = self._connections, None
+            await connections.end()
 
     # Calls without an answer
 
@@ -232,6 +266,14 @@ class Consuming(ABC):
                 self._interceptors.on_commit(_told(offsets))
             case _:
                 output.handle.put(output)
+
+    def _polled(self, output: Polled | Refused) -> list[ConsumerRecord]:
+        """The records of a poll. Raises ConsumerError; without records, the listener's error."""
+        if isinstance(output, Refused):
+            return self._value(output)
+        if not output.records:
+            self._raise_listener_error()
+        return self._records(output)
 
     def _records(self, output: Polled) -> list[ConsumerRecord]:
         """The records of a poll, after all interceptors."""
