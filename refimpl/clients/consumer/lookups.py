@@ -79,7 +79,6 @@ class Lookups:
         strategy = self.config.auto_offset_reset
         if strategy == "none":
             error = "OFFSET_OUT_OF_RANGE" if position.offset != NONE else "NO_OFFSET_FOR_PARTITION"
-            position.not_before = 0
             self.fail(error, f"{name}: {why}, and auto.offset.reset is none", (name,))
         else:
             position.reset(strategy)
@@ -162,6 +161,8 @@ class Lookups:
                 continue  # the application has sought
             if one.offset < 0:
                 self.reset(one.partition, position, "the group has committed no offset")
+                if position.state == INITIALIZING:  # the application hears of it first
+                    self._not_before = now + self.network.backoff.wait_ms(0)
             else:
                 position.begin(Offset(one.offset, one.leader_epoch))
 

@@ -1,13 +1,28 @@
 """The consumer's machine, without brokers: what its application receives."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
+
+import pytest
 
 from refimpl.clients.consumer.config import ConsumerConfig
 from refimpl.clients.consumer.machine import ConsumerMachine
 from refimpl.clients.consumer.messages import Poll, Polled, Refused
 from refimpl.clients.consumer.position import Offset
-from refimpl.messages.broker import TopicPartition
+from refimpl.messages import group as g
+from refimpl.messages.broker import (
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+    MetadataRequest,
+    MetadataResponse,
+    PartitionMetadata,
+    Request,
+    Response,
+    Timer,
+    TopicPartition,
+)
 
 ORDERS = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -33,3 +48,62 @@ def test_a_seek_makes_errors_of_the_position_before_void() -> None:
     told = [one for outputs in answers for one in outputs if isinstance(one, Refused | Polled)]
     sentence = "there is no such offset"
     assert told == [Refused(1, "OFFSET_OUT_OF_RANGE", sentence, (ORDERS[1],)), Polled(2)]
+
+
+class Host:
+    """A host whose brokers answer at once, as long as they are asked; it counts the requests."""
+
+    def __init__(self, machine: ConsumerMachine) -> None:
+        self.machine, self.asked = machine, Counter[type]()
+
+    def run(self, until_ms: int) -> None:
+        """Answer all that is asked up to a time; the machine's timers come when they are due."""
+        now, timers, inputs = 0, list[int](), list[Any]([Timer(0, "consumer")])
+        while inputs or timers:
+            if not inputs:
+                now = min(timers)
+                timers = [one for one in timers if one > now]
+                inputs.append(Timer(now, "consumer"))
+            if now > until_ms:
+                return
+            for output in self.machine.handle(now, inputs.pop(0)):
+                if isinstance(output, Timer):
+                    timers.append(output.at_ms)
+                elif isinstance(output, Request):
+                    self.asked[type(output.body)] += 1
+                    assert self.asked.total() < 100
+                    answer = _answer(output.body)
+                    inputs.append(Response(output.target, -1, output.correlation_id, answer))
+
+
+def _answer(body: Any) -> Any:
+    match body:
+        case MetadataRequest():
+            leaders = [PartitionMetadata(one, None, 1, 0, frozenset((1,))) for one in ORDERS]
+            return MetadataResponse(leaders)
+        case FetchRequest():
+            error = "OFFSET_OUT_OF_RANGE"
+            return FetchResponse(
+                [FetchedPartition(one.partition, error) for one in body.partitions]
+            )
+        case g.FindCoordinatorRequest():
+            return g.FindCoordinatorResponse([g.FoundCoordinator(body.keys[0], None, 1)])
+        case _:
+            assert isinstance(body, g.OffsetFetchRequest)
+            found = [g.FetchedOffset(one) for one in ORDERS]
+            return g.OffsetFetchResponse(body.group_id, None, found)
+
+
+@pytest.mark.parametrize("group_id", [None, "g"])
+def test_without_a_reset_brokers_are_not_asked_again_at_once(group_id: str | None) -> None:
+    """The application hears of the error when it polls; until then nothing has changed."""
+    given = {"bootstrap.servers": "h:1", "auto.offset.reset": "none"}
+    config = ConsumerConfig.of({**given, "group.id": group_id})
+    machine = ConsumerMachine(config, NoOpener(), (-1,), lambda: 0.5)
+    machine.assign(0, ORDERS)
+    for name in ORDERS if group_id is None else ():
+        machine.seek(name, Offset(99))
+    host = Host(machine)
+    host.run(until_ms=1000)
+    kind = FetchRequest if group_id is None else g.OffsetFetchRequest
+    assert 2 <= host.asked[kind] <= 15
