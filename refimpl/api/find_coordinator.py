@@ -36,10 +36,7 @@ def _refused(call: Call, keys: Iterable[str]) -> Values:
     refused = {"error_code": "INVALID_REQUEST", "error_message": "", **NOBODY}
     if call.version >= BATCHED:
         return {"coordinators": [{"key": key, **refused} for key in keys]}
-    return {
-        **refused,
-        "error_message": MALFORMED,
-    }
+    return {**refused, "error_message": MALFORMED}
 
 
 def _message(one: FoundCoordinator) -> str:

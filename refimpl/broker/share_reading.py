@@ -51,28 +51,26 @@ def _in_memory(
     numbered = enumerate(records, start)
     for _, of_batch in groupby(numbered, lambda one: one[0] - place_of(one[1])):
         offsets = [offset for offset, _ in of_batch]
-        value = records[offsets[0] - start].value
+        first, value = offsets[0], records[offsets[0] - start].value
         hidden = isinstance(value, BatchedValue) and (
             value.batch.marker is not None
-            or (
-                value.batch.transactional and _is_aborted(value.batch.producer_id, offsets, aborted)
-            )
+            or (value.batch.transactional and _is_aborted(value.batch.producer_id, first, aborted))
         )
-        yield Batch(offsets[0], offsets[-1], () if hidden else offsets, b"")
+        yield Batch(first, offsets[-1], () if hidden else offsets, b"")
 
 
 def _batches(data: bytes, aborted: Sequence[AbortedTxn]) -> Iterator[Batch]:
     for header, batch in whole(data):
         first, last = header.base_offset, header.last_offset
         hidden = header.is_control or (
-            header.is_transactional and _is_aborted(header.producer_id, (first,), aborted)
+            header.is_transactional and _is_aborted(header.producer_id, first, aborted)
         )
         yield Batch(first, last, () if hidden else _offsets(header, batch), batch)
 
 
-def _is_aborted(producer_id: int, offsets: Sequence[int], aborted: Sequence[AbortedTxn]) -> bool:
+def _is_aborted(producer_id: int, offset: int, aborted: Sequence[AbortedTxn]) -> bool:
     return any(
-        one.producer_id == producer_id and one.first_offset <= offsets[0] <= one.last_offset
+        one.producer_id == producer_id and one.first_offset <= offset <= one.last_offset
         for one in aborted
     )
 

@@ -21,7 +21,7 @@ from refimpl.groups.consumer_errors import (
 )
 from refimpl.groups.consumer_topics import TopicView, compiled
 from refimpl.groups.errors import GroupIdNotFound
-from refimpl.groups.logic import CommitBy, Group
+from refimpl.groups.logic import CommitBy, Group, is_blank
 from refimpl.groups.migration import MEMBER_TIMERS, REBALANCE, REGEX, SESSION, Migration
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import Topics
@@ -348,8 +348,8 @@ def _wrong_with(request: m.ConsumerGroupHeartbeatRequest) -> str:
             "MemberId can't be empty.",
         ),
         (not r.group_id.strip(), "GroupId can't be empty."),
-        (_is_blank(r.instance_id), "InstanceId can't be empty."),
-        (_is_blank(r.rack_id), "RackId can't be empty."),
+        (is_blank(r.instance_id), "InstanceId can't be empty."),
+        (is_blank(r.rack_id), "RackId can't be empty."),
         (epoch < LEAVE_FOR_A_WHILE, "MemberEpoch is invalid."),
         (epoch == LEAVE_FOR_A_WHILE and r.instance_id is None, "InstanceId can't be null."),
         (
@@ -367,10 +367,6 @@ def _wrong_with(request: m.ConsumerGroupHeartbeatRequest) -> str:
         ),
     )
     return next((why for wrong, why in checks if wrong), "")
-
-
-def _is_blank(text: str | None) -> bool:
-    return text is not None and not text.strip()
 
 
 def _heartbeat(request: m.ConsumerGroupHeartbeatRequest, new_id: Callable[[], str]) -> Heartbeat:

@@ -90,3 +90,8 @@ class GroupLogic(Protocol):
     def is_empty(self, group: Group) -> bool:
         """True if a group without offsets may be removed."""
         ...
+
+
+def is_blank(text: str | None) -> bool:
+    """True for a text that is there and has nothing in it but spaces."""
+    return text is not None and not text.strip()

@@ -14,7 +14,7 @@ from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer_errors import InvalidHeartbeat, ShareGroupNotFound
 from refimpl.groups.consumer_topics import TopicView
 from refimpl.groups.errors import GroupIdNotFound
-from refimpl.groups.logic import CommitBy, Group
+from refimpl.groups.logic import CommitBy, Group, is_blank
 from refimpl.groups.store import GroupStore
 from refimpl.groups.topics import Topics
 from refimpl.machines import share_group as g
@@ -355,7 +355,7 @@ def _wrong_with(request: m.ShareGroupHeartbeatRequest) -> str | None:
     checks = (
         (is_no_member_id(request.member_id), ""),  # Kafka says no more
         (not request.group_id.strip(), "GroupId can't be empty."),
-        (request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty."),
+        (is_blank(request.rack_id), "RackId can't be empty."),
         (epoch < LEAVE, "MemberEpoch is invalid."),
         (epoch == 0 and not names, "SubscribedTopicNames must be set in first request."),
     )

@@ -55,9 +55,8 @@ def written(
     if leader_epoch < known.leader_epoch:
         raise FencedShareLeader(leader_epoch, known.leader_epoch)
     start = max(known.start, write.start)
-    complete = write.complete if write.start > known.start else known.complete
-    if write.start == known.start:  # writes may come in any order, and no record is open again
-        complete = max(known.complete, write.complete)
+    # Writes may come in any order, and no record that is done with is open again.
+    _, complete = max((known.start, known.complete), (write.start, write.complete))
     batches = merged(known.batches, write.batches, start)
     return evolve(known, start=start, complete=complete, batches=batches)
 

@@ -25,8 +25,11 @@ TOPIC, BROKER, GROUP = "topic", "broker", "group"
 CLUSTER_DEFAULT = ""
 """The name of the broker resource whose configuration is every broker's default."""
 
-TRANSACTION_VERSION, SHARE_VERSION = "transaction.version", "share.version"
+TRANSACTION_VERSION = "transaction.version"
 """The feature by which clients and brokers agree on the protocol of transactions (KIP-890)."""
+
+SHARE_VERSION = "share.version"
+"""The feature by which brokers serve share groups (KIP-932)."""
 
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
