@@ -1,6 +1,6 @@
 """Addresses of brokers in answers, each replaced by that of the proxy's listener for it.
 
-Which messages hold any is known by their fields: a node's id, host and port side by side, as
+Their fields tell which messages hold any: a node's id, host and port side by side, as
 Metadata, FindCoordinator and DescribeCluster have them, and answers of Produce and Fetch since
 KIP-951.
 """

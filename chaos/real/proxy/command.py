@@ -77,7 +77,9 @@ def proxy(
     except (ValueError, ConfigError) as error:
         raise ProxyRefused(str(error)) from None
     made = Proxy(targets, port, to_clients, to_brokers)
-    told = [(words_of(*one), made.add(one[1], one[0])) for one in rules]
+    told = [(words_of(*one), one[1]) for one in rules]
+    for broker, rule in rules:
+        made.add(rule, broker)
     try:
         asyncio.run(_serve(made, control))
     except OSError as error:

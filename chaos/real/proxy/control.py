@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any
 
 import orjson
-from attrs import define, field
+from attrs import define
 
 from chaos.real.proxy.proxy import HOST, Proxy
 from chaos.real.proxy.words import rule_of, words_of
@@ -27,11 +27,10 @@ LONGEST = 4096
 
 @define(eq=False)
 class Control:
-    """The rules of a proxy by number, all of them touched in its event loop alone."""
+    """The rules of a proxy, all of them touched in its event loop alone."""
 
     proxy: Proxy
     loop: asyncio.AbstractEventLoop
-    numbers: list[tuple[int | None, Rule]] = field(factory=list[tuple[int | None, Rule]])
 
     def answer(self, method: str, path: str, body: str) -> tuple[int, Any]:
         """The status and the JSON of a request, from any thread."""
@@ -42,20 +41,15 @@ class Control:
         return asyncio.run_coroutine_threadsafe(now(), self.loop).result()
 
     def _answer(self, method: str, path: str, body: str) -> tuple[int, Any]:
-        for one in self.proxy.rules:
-            if one not in self.numbers:
-                self.numbers.append(one)
         match method, path:
             case "GET", "/rules":
-                return 200, [self._told(n) for n, one in enumerate(self.numbers) if self._on(one)]
+                return 200, [_told(number, *one) for number, one in self.proxy.rules.items()]
             case "POST", "/rules":
                 try:
                     broker, rule = rule_of(body.strip())
                 except ValueError as error:
                     return 400, {"error": str(error)}
-                self.proxy.add(rule, broker)
-                self.numbers.append((broker, rule))
-                return 201, self._told(len(self.numbers) - 1)
+                return 201, _told(self.proxy.add(rule, broker), broker, rule)
             case "DELETE", "/rules":
                 self.proxy.lift()
                 return 200, []
@@ -65,18 +59,16 @@ class Control:
                 return 404, {"error": f"{method} {path}: expected /rules or /rules/NUMBER"}
 
     def _ended(self, number: int) -> tuple[int, Any]:
-        if number >= len(self.numbers) or not self._on(self.numbers[number]):
+        if number not in self.proxy.rules:
             return 404, {"error": f"there is no rule {number}"}
-        self.proxy.remove(self.numbers[number][1])
-        return 200, self._told(number)
+        broker, rule = self.proxy.rules[number]
+        self.proxy.remove(number)
+        return 200, _told(number, broker, rule)
 
-    def _on(self, one: tuple[int | None, Rule]) -> bool:
-        return one in self.proxy.rules
 
-    def _told(self, number: int) -> dict[str, Any]:
-        broker, rule = self.numbers[number]
-        counts = {"seen": rule.seen, "met": rule.met, "held": len(rule.held)}
-        return {"number": number, "rule": words_of(broker, rule), **counts}
+def _told(number: int, broker: int | None, rule: Rule) -> dict[str, Any]:
+    counts = {"seen": rule.seen, "met": rule.met, "held": len(rule.held)}
+    return {"number": number, "rule": words_of(broker, rule), **counts}
 
 
 @contextmanager

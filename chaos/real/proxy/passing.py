@@ -1,7 +1,7 @@
 """One connection of a client, and its connection to a broker: requests there, answers back.
 
-Answers keep the order of their requests. What a rule holds back keeps the answers behind it waiting
-too, as it does in a broker.
+Answers keep the order of their requests. Those behind one that a rule holds back wait as well, as
+they do in a broker.
 """
 
 import asyncio

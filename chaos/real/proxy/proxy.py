@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Self
 
 from attrs import define, field
@@ -30,7 +31,11 @@ class Proxy:
     #: TLS to clients, and TLS to brokers, each if it is given
     to_clients: ssl.SSLContext | None = None
     to_brokers: ssl.SSLContext | None = None
-    rules: list[tuple[int | None, Rule]] = field(factory=list[tuple[int | None, Rule]], init=False)
+    #: By number, in the order in which they were added: a rule, and the broker that it is for
+    rules: dict[int, tuple[int | None, Rule]] = field(
+        factory=dict[int, tuple[int | None, Rule]], init=False
+    )
+    _numbers: "count[int]" = field(factory=count, init=False)
     _servers: dict[Upstream, asyncio.Server] = field(
         factory=dict[Upstream, asyncio.Server], init=False
     )
@@ -60,25 +65,26 @@ class Proxy:
         """The addresses for clients of the brokers that were given."""
         return ",".join(f"{at.host}:{at.port}" for at in map(self._local.get, self.targets) if at)
 
-    def add(self, rule: Rule, broker: int | None = None) -> Rule:
-        """Let a rule meet requests, those to one broker or all."""
-        self.rules.append((broker, rule))
+    def add(self, rule: Rule, broker: int | None = None) -> int:
+        """Let a rule meet requests, those to one broker or all; return its number."""
+        number = next(self._numbers)
+        self.rules[number] = broker, rule
         for node, faults in self._faults.items():
             if broker in (None, node):
                 faults.add(rule)
-        return rule
+        return number
 
-    def remove(self, rule: Rule) -> None:
+    def remove(self, number: int) -> None:
         """End one rule; what it holds goes on."""
-        self.rules = [one for one in self.rules if one[1] is not rule]
+        _, rule = self.rules.pop(number)
         for faults in self._faults.values():
             faults.rules = [one for one in faults.rules if one is not rule]
         rule.release()
 
     def lift(self) -> None:
         """End all rules."""
-        for _, rule in tuple(self.rules):
-            self.remove(rule)
+        for number in tuple(self.rules):
+            self.remove(number)
 
     def _faults_of(self, address: Upstream) -> Callable[[], Faults]:
         """The rules for a broker, whose node id may become known later."""
@@ -86,7 +92,7 @@ class Proxy:
         def now() -> Faults:
             node = self._nodes.get(address)
             if node not in self._faults:
-                mine = [rule for broker, rule in self.rules if broker in (None, node)]
+                mine = [rule for broker, rule in self.rules.values() if broker in (None, node)]
                 self._faults[node] = Faults(mine)
             return self._faults[node]
 
