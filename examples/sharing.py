@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from attrs import define, field
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
@@ -97,6 +97,12 @@ class Sharing(Transactional):
             raise RuntimeError("records were not acknowledged")
         producer.close()
 
+    def delete(self, offset: int) -> None:
+        """Move the log's start up to an offset, as DeleteRecords does."""
+        where = TopicPartition(TOPIC, 0, offset)
+        self.admin.delete_records([where])[where].result(PATIENCE_S)
+        self.say(f"the records below {offset} are deleted")
+
     def join(self, name: str, most: int = 10) -> None:
         self.members.ask(name, f"join {self.group} {most}")
 
@@ -137,7 +143,7 @@ class Sharing(Transactional):
         return int(self.members.ask(name, "fetches"))
 
     def start_and_lag(self) -> tuple[int, int]:
-        """What an administrator is told of the group's one partition."""
+        """The group's one partition, as an administrator is told."""
         start, lag = self.members.ask("admin", f"start {self.group}").split()
         self.say(f"the group starts at {start}, its lag is {lag}")
         return int(start), int(lag)

@@ -166,7 +166,7 @@ class Transactional:
         self.say(what)
 
     def meta(self) -> dict[str, Any]:
-        """What the recording tells of the run."""
+        """The run's settings for meta.json."""
         return {"faults": self.faults}
 
     def say(self, what: str) -> None:

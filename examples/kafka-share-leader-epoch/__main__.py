@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 from attrs import define
-from confluent_kafka import TopicPartition as Deleted
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
@@ -64,11 +63,6 @@ class LeaderEpoch(Sharing):
 
         until("the reassignment", PATIENCE_S, done)
         self.say(f"the partition has the replicas {replicas}, and broker {LEADER} leads on")
-
-    def delete(self, offset: int) -> None:
-        where = Deleted(TOPIC, 0, offset)
-        self.admin.delete_records([where])[where].result(PATIENCE_S)
-        self.say(f"the records below {offset} are deleted")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import signal
 
 import click
 from attrs import define
-from confluent_kafka import TopicPartition
 
 from examples.brokers import NotInTimeError, until
 from examples.sharing import TOPIC, Sharing, shared
@@ -61,11 +60,6 @@ class LogStart(Sharing):
         if len(taken) != 10:
             raise NotInTimeError(f"{name} was given {taken}")
         return taken
-
-    def delete(self, offset: int) -> None:
-        where = TopicPartition(TOPIC, 0, offset)
-        self.admin.delete_records([where])[where].result(PATIENCE_S)
-        self.say(f"the records below {offset} are deleted")
 
 
 if __name__ == "__main__":
