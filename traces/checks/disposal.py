@@ -85,7 +85,8 @@ def start_back(p: Partition) -> list[Found]:
 
     An answer to `committed` is where a share group starts. A share group that reads what is
     committed is given no record of a transaction that was aborted, or that nobody had asked to
-    commit. What a leader that was replaced gives below the start it refuses to have acknowledged.
+    commit. A leader that was replaced may give records below the start, and refuses their
+    acknowledgement.
     """
     groups = share_groups(p)
     asked = p.where(Op.COMMITTED)
