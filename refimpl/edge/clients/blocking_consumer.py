@@ -1,5 +1,6 @@
 """`Consumer`: a consumer for one thread of an application; heartbeats go on in another."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from queue import SimpleQueue
 from threading import Lock
@@ -11,6 +12,7 @@ from refimpl.clients.consumer.messages import (
     Called,
     Close,
     Input,
+    Output,
     Poll,
     Unsubscribe,
 )
@@ -42,6 +44,7 @@ class Consumer(Consuming):
         """Raises ConfigError for a setting that there is not, or a value that it does not take."""
         super().__init__(config)
         self._lock = Lock()
+        self._outbox: deque[Output] = deque()
         self._thread = LoopThread("kafka-consumer")
         self._loop = self._thread.loop
         self._connections = self._connect()
@@ -150,20 +153,20 @@ class Consumer(Consuming):
         return result
 
     def _give(self, message: Input) -> None:
-        """Give the machine an input; connections are the loop's own, results are anybody's."""
+        """Give the machine an input. Connections and timers are the loop's own, which does all that
+        the machine wants of it in the machine's order; results are anybody's.
+        """
         with self._lock:
             outputs = self._machine.handle(now_ms(), message)
-        if not outputs:
-            return
+            self._outbox += [one for one in outputs if not hasattr(one, "handle")]
         if self._thread.is_current:
-            self._carry_all(outputs)
-            return
-        results = [one for one in outputs if hasattr(one, "handle")]
-        rest = [one for one in outputs if not hasattr(one, "handle")]
-        if rest:
-            self._thread.loop.call_soon_threadsafe(self._carry_all, rest)
-        self._carry_all(results)
+            self._carry_outbox()
+        elif self._outbox:
+            self._thread.loop.call_soon_threadsafe(self._carry_outbox)
+        for one in outputs:
+            if hasattr(one, "handle"):
+                self._carry(one)
 
-    def _carry_all(self, outputs: list[Any]) -> None:
-        for output in outputs:
-            self._carry(output)
+    def _carry_outbox(self) -> None:
+        while self._outbox:
+            self._carry(self._outbox.popleft())

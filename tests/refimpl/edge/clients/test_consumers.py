@@ -4,6 +4,8 @@ import asyncio
 import re
 import struct
 from collections.abc import Iterator
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +21,9 @@ from highwater import (
     ConsumerRecord,
     Producer,
 )
+from refimpl.messages.broker import Timer
 from tests.refimpl.edge.clients.consuming import Listener, read, until
+from tests.refimpl.edge.patience import PATIENCE_S
 
 PROTOCOLS = ("classic", "consumer")
 BOTH = [("orders", 0), ("orders", 1)]
@@ -423,3 +427,33 @@ def test_calls_that_make_no_sense_are_refused(cluster: BlockingCluster) -> None:
         consumer.unsubscribe()
         consumer.assign(BOTH)
         assert consumer.assignment() == BOTH
+
+
+def test_timers_are_set_in_the_order_of_the_machine() -> None:
+    """A timer that an application's call has set must not undo a later one of the loop."""
+    consumer: Any = Consumer({"bootstrap.servers": "127.0.0.1:1"})
+
+    def timer(now: int, after_ms: int) -> list[Timer]:
+        return [Timer(now + after_ms, "consumer")]
+
+    real, consumer._machine = consumer._machine, SimpleNamespace(handle=timer)
+    given, held, done = Event(), Event(), Event()
+
+    def in_the_loop() -> None:
+        held.set()
+        assert given.wait(PATIENCE_S)
+        consumer._give(60_000)
+        done.set()
+
+    consumer._thread.loop.call_soon_threadsafe(in_the_loop)
+    assert held.wait(PATIENCE_S)
+    consumer._give(3_600_000)
+    given.set()
+    assert done.wait(PATIENCE_S)
+    after = Event()
+    consumer._thread.loop.call_soon_threadsafe(after.set)
+    assert after.wait(PATIENCE_S)
+    assert consumer._timer is not None
+    assert consumer._timer.when() < consumer._thread.loop.time() + 600
+    consumer._machine = real
+    consumer.close()
