@@ -145,11 +145,15 @@ class ShareGroupOracle:
                 what = f"{first} to {last} are given, and {log_start} to {committed} are there"
                 raise self._broken("CommittedIsLent", self._at(name, what))
             for offset in range(first, last + 1):
-                self._lends(name, lending, offset, count, session.connection, seen)
+                self._lends(node.id, lending, offset, count, session.connection, seen)
+
+    def _now(self, broker: int) -> int:
+        """The time by the clock of a broker, which may be wrong: its locks last by that."""
+        return self.brokers[broker - 1].clock.now_ms()
 
     def _lends(
         self,
-        name: TopicPartition,
+        leader: int,
         lending: Lending,
         offset: int,
         count: int,
@@ -157,7 +161,8 @@ class ShareGroupOracle:
         seen: o.SharesAcquired,
     ) -> None:
         """A record is given to a member that nobody has, and that nobody has ended."""
-        of, before, now = self._of(name), lending.holdings.get(offset), self.simulation.timeline.now
+        name, before = seen.partition, lending.holdings.get(offset)
+        of, now = self._of(name), self._now(leader)
         if before is not None and before.until_ms > now and not before.given_back:
             what = f"{offset} is given to {seen.member_id}, and {before.member_id} has it"
             raise self._broken("OneHolder", self._at(name, what))
@@ -194,7 +199,7 @@ class ShareGroupOracle:
     def _acknowledged(self, who: int, seen: SharesAcknowledged) -> None:
         for offset, held in self._held(seen):
             if seen.types[offset] == RENEW:
-                held.renewed_at = self.simulation.timeline.now
+                held.renewed_at = self._now(seen.broker)
             else:
                 held.given_back = True
                 self._of(seen.partition).sent[seen.member_id, offset] = held.count

@@ -37,6 +37,7 @@ def test_runs_of_every_kind_are_clean_and_meet_what_they_are_about() -> None:
         (4, {"files": True, "fault_ms": 1000}),
         (5, {"store": True, "share_delivery_limit": 2}),
         (6, {"share_acknowledge": "implicit", "share_members": 3}),
+        (4, {"transactions": True, "clocks": True, "share_members": 3}),  # locks by those clocks
     ):
         run = played(seed, **fixed)
         assert run.violation is None, (seed, run.violation)
