@@ -28,7 +28,7 @@ def test_every_module_says_which_constants_are_rules_and_has_twins(module: str) 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_model_gives_a_value_to_every_constant(module: str) -> None:
-    """A constant that AlterPartition got stood in no model of AlterPartitionDecisions, which extends it."""
+    """AlterPartitionDecisions extends AlterPartition: a new constant needs a value in both."""
     assert jobs([module], SpecTree())
 
 
