@@ -40,15 +40,20 @@ class SubjectTrace:
     subject: str
     initial: Changes
     steps: list[TracePlace] = field(factory=list[TracePlace])
+    #: Nothing follows: the spec has no words for what has happened
+    over: bool = False
 
     def add(self, at_ms: int, action: str, params: Mapping[str, Json], **changes: Any) -> None:
         """A step that is over."""
+        if self.over:
+            return
         self.steps.append(TracePlace(at_ms, params, action, None, changes))
 
     def reserve(self, at_ms: int, params: Mapping[str, Json], otherwise: str | None) -> TracePlace:
         """A step that will be known later; if it never is, it was `otherwise`, or nothing."""
         step = TracePlace(at_ms, params, None, otherwise)
-        self.steps.append(step)
+        if not self.over:
+            self.steps.append(step)
         return step
 
     def events(self, run: str) -> Iterator[Event]:

@@ -55,6 +55,8 @@ class Replication:
     known: dict[int, int] = field(factory=dict[int, int])
     #: The leader epoch in which each broker last became leader or follower
     epochs: dict[int, int] = field(factory=dict[int, int])
+    #: The log end of each replica, as the trace has it
+    ends: dict[int, int] = field(factory=dict[int, int])
     #: The possible ISR members, as last received
     alive: frozenset[int] = frozenset(BROKERS)
 
@@ -76,9 +78,15 @@ class Replication:
 
     def heard(self, now: int, who: int, seen: o.FetchHeard) -> None:
         """A leader received a fetch. The sender may have moved on since, which the leader cannot
-        know."""
+        know.
+
+        A follower whose log ended before the leader's log start has begun again there. The spec has
+        no log start, so the trace ends.
+        """
         request = seen.request
         params = {"f": request.replica, "l": who}
+        if self._is_current(request) and request.end > self.ends.get(request.replica, 0):
+            self.trace.over = True
         if self._is_current(request):
             otherwise = None if seen.diverging else "FetchLost"
             step = self.trace.reserve(now, params, otherwise)
@@ -93,7 +101,9 @@ class Replication:
         """An answer that waited is a step of its own, because it reflects later changes."""
         follower = seen.request.replica
         place = self.places.get(_place(seen.request))
-        if place is None or place is self.trace.steps[-1] or not self._is_current(seen.request):
+        if self.trace.over or place is None or not self._is_current(seen.request):
+            return
+        if place is self.trace.steps[-1]:
             return
         step = self.trace.reserve(now, {"f": follower, "l": who}, "FetchLost")
         self.places[_place(seen.request)] = step
@@ -102,6 +112,7 @@ class Replication:
         """A follower appended, or cut its log."""
         place = self.places.pop((who, self.replicas[who].incarnation, seen.number), None)
         if place is not None:
+            self.ends[who] = self.replicas[who].log.end
             changes = self.changes(who, "highWatermark")
             if seen.truncated:
                 place.becomes("Truncate", changes)
@@ -143,6 +154,7 @@ class Replication:
     def _restarted(self, now: int, who: int) -> None:
         """A broker is back: before it has a broker epoch it does nothing."""
         replica = self.replicas[who]
+        self.ends[who] = replica.log.end
         params = {"r": who, "checkpoint": replica.high_watermark, "kept": replica.log.end}
         self.untold.discard(who)
         names = "highWatermark", "isr", "partitionEpoch"
@@ -193,7 +205,7 @@ class Replication:
                     seen.action == "ElectEligible" and seen.broker == self.last_isr
                 )
                 self.trace.add(now, "Elect" if in_isr else "ElectUnclean", {"r": seen.broker})
-            case "Remove" | "Register":  # of the ISR without a leader, of the ELR
+            case "Remove" | "Register" | "ClearElr":  # of the ISR without a leader, of the ELR
                 self.trace.add(now, "ChangeOther", {})
             case _:
                 pass
@@ -323,6 +335,7 @@ def partition_watchers(
         one.told(now(), who, "BecomeFollower", *names)
 
     def written(one: Replication, who: int, seen: o.Written) -> None:
+        one.ends[who] = seen.end
         for _ in range(seen.offset, seen.end):
             add(one, who, "Write", {"l": who})
 

@@ -78,10 +78,8 @@ class Decisions:
             if topic not in (None, name.topic):
                 continue
             self._configure(name, one)
-            if clear_elr and one.state.elr:
-                one.state.elr = frozenset()
-                one.state.partition_epoch += 1
-                self._publish(name, one)
+            if clear_elr and one.state.clear_elr():
+                self._decided(name, one, "ClearElr", NOBODY)
             self.find_leader(name, one)
 
     def _configure(self, name: TopicPartition, one: Controlled) -> None:

@@ -286,6 +286,17 @@ class PartitionState:
             self.elr = self.elr - {broker}
             self.partition_epoch += 1
 
+    def clear_elr(self) -> bool:
+        """Forget who is eligible besides the ISR; True if there was somebody.
+
+        Another min.insync.replicas does so, for the ELR's promise was for the old one (KIP-966).
+        """
+        if not self.elr:
+            return False
+        self.elr = frozenset()
+        self.partition_epoch += 1
+        return True
+
     def _alter(self, isr: frozenset[int]) -> None:
         self.isr, self.elr = isr, self._elr_with(isr)
         self.partition_epoch += 1

@@ -220,3 +220,20 @@ def test_tlc_follows_brokers_whose_sessions_end_while_they_live(tmp_path: Path) 
     taken = coverage(v for v in of_orders if v.trace.run not in "01")
     assert taken["RegisterAgain"] > 3
     assert taken["Register"] > 3
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("seed", [36, 45])
+def test_tlc_follows_what_the_spec_has_no_word_for(seed: int, tmp_path: Path) -> None:
+    """A follower begins again at the log start of 36; in 45 a setting clears the ELR."""
+    from properties.tla.tracecheck import validate_all
+    from properties.tla.tracefile import read_traces
+
+    run = build(Settings.draw(seed, store=False), events=True).go()
+    assert run.recorder is not None
+    over = [one.trace.over for one in run.recorder.replication.values()]
+    assert any(over) == (seed == 36)
+    write_events(run, tmp_path)
+    verdicts = [v for v in validate_all(read_traces([tmp_path])) if ":" in v.trace.subject]
+    assert len(verdicts) == 3
+    assert all(v.accepted for v in verdicts)
