@@ -6,8 +6,6 @@ from typing import Any
 
 from refimpl.configs import ConfigError, Definition, Type, Value, show
 
-SECURITY = ("security.", "ssl.", "sasl.")
-
 
 def read(
     given: Mapping[str, Any], table: Mapping[str, Definition], client: str
@@ -35,7 +33,5 @@ def _value(one: Definition, value: Any) -> Value:
 
 
 def _unknown(name: str, table: Iterable[str], client: str) -> str:
-    if name.startswith(SECURITY):
-        return f"{name}: this {client} speaks neither TLS nor SASL yet"
     near = get_close_matches(name.lower().replace("_", "."), table, n=1, cutoff=0.7)
     return f"{name}: no setting of a {client}" + (f"; did you mean {near[0]}?" if near else "")

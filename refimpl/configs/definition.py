@@ -77,7 +77,7 @@ def _definition(row: str) -> Definition:
     return Definition(name, type, value, _valid(name, valid, type), update, summary)
 
 
-_RANGE = re.compile(r"\[(-?[0-9]+),\.\.\.(?:,(-?[0-9.]+))?\](?: or (-?[0-9]+))?")
+_RANGE = re.compile(r"\[(-?[0-9.]+),\.\.\.(?:,(-?[0-9.]+))?\](?: or (-?[0-9]+))?")
 
 
 def _valid(name: str, text: str, type: Type) -> Valid:
@@ -99,10 +99,14 @@ def _valid(name: str, text: str, type: Type) -> Valid:
 
 def _in_range(low: str, high: str | None, default: str | None) -> Valid:
     if high is None:
-        return at_least(int(low))
+        return at_least(_number(low))
     if default is None:
-        return between(int(low), float(high) if "." in high else int(high))
+        return between(_number(low), _number(high))
     return gzip_level(int(low), int(high), int(default))
+
+
+def _number(text: str) -> int | float:
+    return float(text) if "." in text else int(text)
 
 
 BROKER: Mapping[str, Definition] = load("broker", "unsupported")
@@ -110,8 +114,8 @@ AUTHORIZER: Mapping[str, Definition] = load("authorizer")
 TOPIC: Mapping[str, Definition] = load("topic")
 GROUP: Mapping[str, Definition] = load("group")
 QUOTA: Mapping[str, Definition] = load("quotas")
-PRODUCER: Mapping[str, Definition] = load("producer")
-CONSUMER: Mapping[str, Definition] = load("consumer")
+PRODUCER: Mapping[str, Definition] = load("producer", "client_security")
+CONSUMER: Mapping[str, Definition] = load("consumer", "client_security")
 
 
 def has_effect(name: str) -> bool:

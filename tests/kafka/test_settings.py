@@ -86,7 +86,7 @@ def test_the_settings_of_a_producer_are_those_of_kafka(kafka: dict[str, dict[str
     assert {n: as_kafka_says(o) for n, o in PRODUCER.items()} == theirs
     missing = {n for n in kafka["producer"] if n not in PRODUCER}
     assert {n.partition(".")[0] for n in missing} == {
-        *("config", "sasl", "security", "ssl", "transaction", "transactional"),
+        *("config", "transaction", "transactional"),
     }
 
 
@@ -106,7 +106,7 @@ def test_the_settings_of_a_consumer_are_those_of_kafka(kafka: dict[str, dict[str
     assert {n: as_kafka_says(o) for n, o in CONSUMER.items()} == theirs
     missing = {n for n in kafka["consumer"] if n not in CONSUMER}
     assert {n.partition(".")[0] for n in missing} == {
-        *("config", "internal", "sasl", "security", "share", "ssl"),
+        *("config", "internal", "share"),
     }
 
 

@@ -101,6 +101,11 @@ class Commits:
             self.pending.remove(one)
             one.then(now, error)
 
+    def fail(self, now: int, error: str) -> None:
+        """None of them can succeed."""
+        for one in [*self.pending]:
+            self._end(now, one, error)
+
     def due(self, now: int) -> float:
         """When a commit may be sent again, or is given up."""
         ready = self.coordinator.due(now)

@@ -265,10 +265,12 @@ class ConsumerMachine:
                     self._auto_commit(now)
             case Response():
                 self.network.answered(now, message)
-            case Disconnected(node):
+            case Disconnected(node, reason):
                 self.network.lost(now, node)
                 if self.coordinator is not None and self.coordinator.target == node:
                     self.coordinator.unknown(now)
+                if reason is not None:
+                    self._refused(now, *reason)
             case Called():
                 self._called(now)
             case CommitOffsets():
@@ -333,6 +335,15 @@ class ConsumerMachine:
         elif self._last_poll is not None and self.is_subscribed:
             due = min(due, max(self._last_poll + self.config.max_poll_interval_ms, now + 1))
         return due
+
+    def _refused(self, now: int, error: str, message: str) -> None:
+        """A broker does not let this client in: its calls that wait for an answer fail."""
+        self.fail(error, message)
+        for query in [*self.lookups.queries]:
+            self.lookups.queries.remove(query)
+            query.then(now, None, error)
+        if self.commits is not None:
+            self.commits.fail(now, error)
 
     # Metadata
 

@@ -34,6 +34,7 @@ from refimpl.clients.producer.messages import (
     Flushed,
     Input,
     Output,
+    Unauthenticated,
 )
 from refimpl.clients.producer.partitioner import (
     ROUND_ROBIN,
@@ -143,8 +144,10 @@ class ProducerMachine:
                     return self._taken()
             case Response():
                 self._answered(now, message)
-            case Disconnected(node):
-                self._disconnected(now, node)
+            case Disconnected(node, reason):
+                self._lost(now, node)
+                if reason is not None:
+                    self._refused(reason)
             case Flush():
                 self._flush(message)
             case Close():
@@ -302,7 +305,7 @@ class ProducerMachine:
         self.accumulator.flushing = bool(kept)
 
     def _settle_close(self, now: int) -> None:
-        if self._closing is None:
+        if self._closing is None or self.is_closed:
             return
         if now >= self._closed_at:
             self._abandon(CLOSED, "the producer was closed before it was written")
@@ -509,8 +512,16 @@ class ProducerMachine:
             self.outputs.append(Disconnect(node))
             self._lost(now, node)
 
-    def _disconnected(self, now: int, node: int) -> None:
-        self._lost(now, node)
+    def _refused(self, reason: Unauthenticated) -> None:
+        """A broker does not let this client in: a send that waits fails, as Kafka's does.
+
+        Without a producer id there will be none: the producer ends, as KafkaProducer's sender does.
+        """
+        if self.config.enable_idempotence and self.delivery.producer_id == NONE:
+            self._fatal = reason.error
+            self._abandon(*reason)
+        while self._waiting:
+            self._fail(self._waiting.popleft().record, *reason)
 
     def _lost(self, now: int, node: int) -> None:
         pendings = self.nodes.lost(node, now)

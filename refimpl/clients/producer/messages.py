@@ -6,10 +6,18 @@ from refimpl.clients.producer.accumulator import ToAppend
 from refimpl.messages.broker import Request, Response, Timer, TopicPartition
 
 
+class Unauthenticated(NamedTuple):
+    """The end of a connection whose broker refuses this client: Kafka's error, and a sentence."""
+
+    error: str
+    message: str
+
+
 class Disconnected(NamedTuple):
     """A connection has ended, or could not be made: its requests are answered no more."""
 
     node: int
+    reason: Unauthenticated | None = None
 
 
 class Flush(NamedTuple):

@@ -124,17 +124,15 @@ class AsyncProducer:
                 self._producing.config.client_id,
                 self._producing.servers,
                 self._producing.setup_timeout_s,
+                self._producing.security,
                 self._give,
-                self._lost,
+                self._give,
             )
         return self._loop
 
     def _run(self) -> None:
         self._running = False
         self._give(Timer(now_ms(), DELIVERY))
-
-    def _lost(self, node: int) -> None:
-        self._give(Disconnected(node))
 
     def _give(self, message: Response | Disconnected | Timer | Flush | Close) -> None:
         for output in self._machine.handle(now_ms(), message):

@@ -47,8 +47,9 @@ class Producer:
             self._producing.config.client_id,
             self._producing.servers,
             self._producing.setup_timeout_s,
+            self._producing.security,
             self._give,
-            self._lost,
+            self._give,
         )
         self._closed: Future[None] | None = None
 
@@ -124,9 +125,6 @@ class Producer:
 
     def _run(self) -> None:
         self._give(Timer(now_ms(), DELIVERY))
-
-    def _lost(self, node: int) -> None:
-        self._give(Disconnected(node))
 
     def _give(self, message: Response | Disconnected | Timer | Flush | Close) -> None:
         with self._lock:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any
 
+from attrs import frozen
+
 from refimpl.edge.clients import consumer_codec
 from refimpl.edge.clients.consumer_codec import Address
 from refimpl.messages.broker import (
@@ -26,12 +28,52 @@ from refimpl.wire.writer import unsigned_varint as varint
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
 VERSIONS = {PRODUCE: 9, METADATA: 10, INIT_PRODUCER_ID: 4}
+SASL_HANDSHAKE, SASL_AUTHENTICATE = (17, 1), (36, 2)
 LONGEST = 2**31 - 1
 
 _HEAD, _ACKS, _INT32 = Struct(">ihhi"), Struct(">hi"), Struct(">i")
 _PARTITION = Struct(">ihqqq")
 _HEADER = 5
 """Of a response: the correlation id, and no tagged fields."""
+
+
+@frozen
+class SaslAnswer:
+    """A broker's answer to a step of a login."""
+
+    error: str | None
+    message: str = ""
+    auth_bytes: bytes = b""
+    #: For how long the login is good, 0 for ever
+    session_lifetime_ms: int = 0
+
+
+def handshake(mechanism: str, correlation_id: int, client_id: str) -> list[Buffer]:
+    """A SaslHandshake as a frame: its header has no tagged fields."""
+    body = write_request(*SASL_HANDSHAKE, {"mechanism": mechanism})
+    return _frame(*SASL_HANDSHAKE, correlation_id, client_id, [body], b"")
+
+
+def handshaken(frame: Buffer) -> SaslAnswer:
+    """The answer to a SaslHandshake. Raises WireError."""
+    answer = read_response(*SASL_HANDSHAKE, frame, _INT32.size)
+    error = _error(answer.error_code.value)
+    known = f"the broker has {', '.join(answer.mechanisms) or 'none'}"
+    return SaslAnswer(error, known if error else "")
+
+
+def authenticate(auth_bytes: bytes, correlation_id: int, client_id: str) -> list[Buffer]:
+    """A SaslAuthenticate as a frame."""
+    body = write_request(*SASL_AUTHENTICATE, {"auth_bytes": auth_bytes})
+    return _frame(*SASL_AUTHENTICATE, correlation_id, client_id, [body])
+
+
+def authenticated(frame: Buffer) -> SaslAnswer:
+    """The answer to a SaslAuthenticate. Raises WireError."""
+    answer = read_response(*SASL_AUTHENTICATE, frame, _HEADER)
+    error, lifetime_s = _error(answer.error_code.value), answer.session_lifetime.total_seconds()
+    message = answer.error_message or ""
+    return SaslAnswer(error, message, answer.auth_bytes, round(lifetime_s * 1000))
 
 
 def encode(body: Any, correlation_id: int, client_id: str) -> list[Buffer]:
@@ -57,10 +99,21 @@ def encode(body: Any, correlation_id: int, client_id: str) -> list[Buffer]:
         case _:
             key, version, content = consumer_codec.encode(body)
             parts = [content]
+    return _frame(key, version, correlation_id, client_id, parts)
+
+
+def _frame(
+    key: int,
+    version: int,
+    correlation_id: int,
+    client_id: str,
+    parts: list[Buffer],
+    tags: bytes = NO_TAGS,
+) -> list[Buffer]:
     name = client_id.encode()
-    size = _HEAD.size - 4 + 2 + len(name) + 1 + sum(map(len, parts))
+    size = _HEAD.size - 4 + 2 + len(name) + len(tags) + sum(map(len, parts))
     head = _HEAD.pack(size, key, version, correlation_id)
-    return [head + len(name).to_bytes(2) + name + NO_TAGS, *parts]
+    return [head + len(name).to_bytes(2) + name + tags, *parts]
 
 
 def _produce(body: ProduceRequest) -> list[Buffer]:

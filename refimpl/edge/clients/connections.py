@@ -1,20 +1,48 @@
-"""A client's connections: one to each node, made when there is something to say."""
+"""A client's connections: one to each node, made when there is something to say.
+
+A connection begins with TLS and a login where its client has them. Requests wait for the end of a
+login, the first one and those that follow before a session ends (KIP-368).
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import ssl
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from random import Random
 from typing import Any
 
 from attrs import define, field
 
 from refimpl.clients.network import coordinator_at, node_of
+from refimpl.clients.producer.messages import Disconnected, Unauthenticated
 from refimpl.configs import ConfigError
-from refimpl.edge.clients.codec import Address, correlation_of, decode, encode
+from refimpl.edge.clients.codec import (
+    Address,
+    SaslAnswer,
+    authenticate,
+    authenticated,
+    correlation_of,
+    decode,
+    encode,
+    handshake,
+    handshaken,
+)
+from refimpl.edge.clients.securing import ClientSecurity
 from refimpl.messages.broker import ProduceRequest, Request, Response
+from refimpl.security.logins import ClientLogin, LoginRefused
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import FrameReader
 
 LARGEST = 256 << 20
+RENEWED = 0.85, 0.95
+"""The part of a session after which a client logs in again, as in Kafka."""
+CLOSE_S = 1.0
+"""The time limit for what was written last, and for the end of TLS."""
+TLS_FAILED, LOGIN_FAILED = "SSL_AUTHENTICATION_FAILED", "SASL_AUTHENTICATION_FAILED"
+"""A refusal is final: the application hears of it at once, as of Kafka's AuthenticationException.
+
+TLS has no error code in Kafka's protocol, so that name is the exception's.
+"""
 log = logging.getLogger(__name__)
 
 
@@ -39,20 +67,41 @@ class Connection(asyncio.Protocol):
         self.transport: Any = None
         self.waiting: list[Sequence[Any]] = []
         self.reader = FrameReader(LARGEST)
+        self.unauthenticated: Unauthenticated | None = None
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._login: LoginSteps | None = None
+        self._ready = False
+        self._answered = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say what has waited for it."""
+        """The node is there; it hears requests once a login is done."""
         self.transport = transport
+
+    def log_in(self, login: ClientLogin) -> "asyncio.Future[None]":
+        """Begin a login: others wait. The future is done when it is over, well or not."""
+        self._ready = False
+        self._login = LoginSteps(self, login)
+        return self._login.begin()
+
+    def begin(self) -> None:
+        """Write requests from now on, those first that have waited."""
+        self._ready, self._login = True, None
         for parts in self.waiting:
             self.transport.writelines(parts)
         self.waiting.clear()
 
     def say(self, parts: Sequence[Any]) -> None:
-        """Write a frame, or keep it until the connection is there."""
-        if self.transport is None:
-            self.waiting.append(parts)
-        else:
+        """Write a frame, or keep it until the connection is ready."""
+        if self._ready:
             self.transport.writelines(parts)
+        else:
+            self.waiting.append(parts)
+
+    def refuse(self, error: str, message: str) -> None:
+        """The node refuses this client: the connection ends with the reason."""
+        self.unauthenticated = Unauthenticated(error, message)
+        if self.transport is not None:
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take what has come."""
@@ -61,21 +110,93 @@ class Connection(asyncio.Protocol):
             count = min(len(space), len(data))
             space[:count] = data[:count]
             for frame in self.reader.filled(count):
-                self.owner.received(self.node, frame)
+                self._received(frame)
             data = data[count:]
             space = self.reader.space()
         if not data:
             return
         try:
             for frame in self.reader.feed(data):
-                self.owner.received(self.node, frame)
+                self._received(frame)
         except WireError:
             log.warning("node %d sent what is no frame of Kafka's", self.node, exc_info=True)
             self.transport.abort()
 
+    def _received(self, frame: Any) -> None:
+        self._answered = True
+        if self._login is None or not self._login.take(frame):
+            self.owner.received(self.node, frame)
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell those that wait for an answer."""
+        """Tell those that wait for an answer.
+
+        A broker of TLS 1.3 refuses a certificate only after the handshake.
+        """
+        self.closed.set_result(None)
+        if self._login is not None:
+            self._login.end()
+        if isinstance(exc, ssl.SSLError) and not self._answered and not self.unauthenticated:
+            self.unauthenticated = Unauthenticated(TLS_FAILED, _reason(exc))
         self.owner.lost(self)
+
+
+class LoginSteps:
+    """The requests of a login at one connection; they have negative correlation ids."""
+
+    def __init__(self, connection: Connection, login: ClientLogin) -> None:
+        self.connection, self.login = connection, login
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sent = 0
+
+    def begin(self) -> "asyncio.Future[None]":
+        """Name the mechanism."""
+        owner = self.connection.owner
+        self._say(handshake(owner.security.mechanism, -1, owner.client_id))
+        return self.done
+
+    def take(self, frame: Any) -> bool:
+        """Take the answer to a step. False if a frame answers another request."""
+        if self._sent == 0 or correlation_of(frame) != -self._sent:
+            return False
+        try:
+            answer = handshaken(frame) if self._sent == 1 else authenticated(frame)
+            self._answered(answer)
+        except LoginRefused as refused:
+            self.connection.refuse(LOGIN_FAILED, str(refused))
+        except WireError:
+            log.warning("node %d answers a login wrongly", self.connection.node, exc_info=True)
+            self.connection.transport.abort()
+        return True
+
+    def _answered(self, answer: SaslAnswer) -> None:
+        if answer.error is not None:
+            self.connection.refuse(answer.error, answer.message)
+            return
+        first = self._sent == 1
+        text = self.login.first() if first else self.login.answer(answer.auth_bytes)
+        if text is not None:
+            owner = self.connection.owner
+            self._say(authenticate(text, -self._sent - 1, owner.client_id))
+            return
+        self.connection.begin()
+        if answer.session_lifetime_ms:
+            self.connection.owner.log_in_again(self.connection, answer.session_lifetime_ms)
+        self.end()
+
+    def _say(self, parts: Sequence[Any]) -> None:
+        self._sent += 1
+        self.connection.transport.writelines(parts)
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """OpenSSL's reason, without the place in its source."""
+    verifying = getattr(error, "verify_message", None)
+    return verifying or (error.reason or "the handshake failed").replace("_", " ").lower()
 
 
 @define(eq=False)
@@ -85,12 +206,14 @@ class Connections:
     client_id: str
     bootstrap: Sequence[tuple[str, int]]
     setup_timeout_s: float
+    security: ClientSecurity
     answered: Callable[[Response], None]
-    disconnected: Callable[[int], None]
+    disconnected: Callable[[Disconnected], None]
     _addresses: dict[int, tuple[str, int]] = field(init=False)
     _open: dict[int, Connection] = field(factory=dict[int, Connection], init=False)
     _sent: dict[int, Request] = field(factory=dict[int, Request], init=False)
     _tasks: set[asyncio.Task[None]] = field(factory=set[asyncio.Task[None]], init=False)
+    _chance: Random = field(factory=Random, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Bootstrap servers are the nodes -1, -2 and so on, as in Kafka."""
@@ -108,19 +231,54 @@ class Connections:
         connection = self._open.get(request.target)
         if connection is None:
             connection = self._open[request.target] = Connection(self, request.target)
-            task = asyncio.get_running_loop().create_task(self._connect(connection))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._connect(connection))
         connection.say(encode(request.body, request.correlation_id, self.client_id))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, connection: Connection) -> None:
         try:
             host, port = self._addresses[node_of(connection.node)]
             async with asyncio.timeout(self.setup_timeout_s):
-                loop = asyncio.get_running_loop()
-                await loop.create_connection(lambda: connection, host, port)
-        except (OSError, TimeoutError, KeyError):
+                loop, tls = asyncio.get_running_loop(), self.security.tls
+                more: dict[str, Any] = {"ssl": tls, "server_hostname": host} if tls else {}
+                await loop.create_connection(lambda: connection, host, port, **more)
+                if self.security.new_login is None:
+                    connection.begin()
+                else:
+                    await self._log_in(connection)
+        except ssl.SSLError as wrong:
+            connection.unauthenticated = Unauthenticated(TLS_FAILED, _reason(wrong))
             self.lost(connection)
+        except (OSError, TimeoutError, KeyError):
+            if connection.transport is not None:
+                connection.transport.abort()
+            self.lost(connection)
+
+    async def _log_in(self, connection: Connection) -> None:
+        """Make a login, and wait until it is over. What gives tokens may be slow, or fail."""
+        assert self.security.new_login is not None
+        try:
+            login = await self.security.new_login()
+        except Exception as error:
+            log.warning("no token for a login", exc_info=True)
+            connection.refuse(LOGIN_FAILED, f"no token for a login: {error!r}")
+            self.lost(connection)
+            return
+        await connection.log_in(login)
+
+    def log_in_again(self, connection: Connection, lifetime_ms: int) -> None:
+        """Log in once more before the session ends."""
+        loop = asyncio.get_running_loop()
+
+        def again() -> None:
+            if self._open.get(connection.node) is connection:
+                self._start(self._log_in(connection))
+
+        loop.call_later(lifetime_ms / 1000 * self._chance.uniform(*RENEWED), again)
 
     def received(self, node: int, frame: Any) -> None:
         """An answer has come."""
@@ -157,7 +315,7 @@ class Connections:
             return
         del self._open[node]
         self._sent = {n: one for n, one in self._sent.items() if one.target != node}
-        self.disconnected(node)
+        self.disconnected(Disconnected(node, connection.unauthenticated))
 
     def drop(self, node: int) -> None:
         """The client itself gives the connection up, and knows it."""
@@ -170,9 +328,14 @@ class Connections:
         """Close all of them, after what was written last has gone."""
         connections = [*self._open.values()]
         self._open.clear()
+        self._sent.clear()
         for task in [*self._tasks]:
             task.cancel()
-        for one in connections:
-            if one.transport is not None:
-                one.transport.close()
+        made = [one for one in connections if one.transport is not None]
+        for one in made:
+            one.transport.close()
+        if made:
+            await asyncio.wait([one.closed for one in made], timeout=CLOSE_S)
+            for one in made:
+                one.transport.abort()
         await asyncio.sleep(0)

@@ -20,7 +20,6 @@ from refimpl.clients.consumer.messages import (
     Call,
     CommitOffsets,
     Disconnect,
-    Disconnected,
     Done,
     Input,
     Output,
@@ -34,6 +33,7 @@ from refimpl.edge.clients.deserializers import deserializer
 from refimpl.edge.clients.fetched import BytesOpener, ConsumerRecord
 from refimpl.edge.clients.interceptors import Interceptors
 from refimpl.edge.clients.producing import now_ms
+from refimpl.edge.clients.securing import client_security
 from refimpl.messages.broker import EARLIEST, LATEST, Request, Timer, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class Consuming(ABC):
             raise ConfigError("bootstrap.servers is not given: name at least one broker")
         self._servers = addresses(values["bootstrap.servers"])
         self._setup_timeout_s = values["socket.connection.setup.timeout.ms"] / 1000
+        self._security = client_security(values)
         self._interceptors = Interceptors(tuple(values["interceptor.classes"] or ()))
         self._config = ConsumerConfig.of(config)
         opener = BytesOpener(
@@ -103,8 +104,9 @@ class Consuming(ABC):
             self._config.client_id,
             self._servers,
             self._setup_timeout_s,
+            self._security,
             self._give,
-            lambda node: self._give(Disconnected(node)),
+            self._give,
         )
 
     def _wake(self) -> None:

@@ -18,6 +18,7 @@ from refimpl.edge.clients.batches import BytesBatches
 from refimpl.edge.clients.connections import addresses
 from refimpl.edge.clients.interceptors import Interceptors
 from refimpl.edge.clients.records import OnDelivery, ProducerRecord, RecordMetadata, SendError
+from refimpl.edge.clients.securing import ClientSecurity, client_security
 from refimpl.edge.clients.serializers import Serializer, serializer
 from refimpl.storage.format.compression import Codec
 
@@ -45,6 +46,7 @@ class Producing:
     config: ProducerConfig
     servers: Sequence[tuple[str, int]]
     setup_timeout_s: float
+    security: ClientSecurity
     key: Serializer
     value: Serializer
     interceptors: Interceptors
@@ -62,6 +64,7 @@ class Producing:
             ProducerConfig.of(given),
             addresses(servers),
             values["socket.connection.setup.timeout.ms"] / 1000,
+            client_security(values),
             serializer("key.serializer", values["key.serializer"]),
             serializer("value.serializer", values["value.serializer"]),
             interceptors,

@@ -1,76 +1,35 @@
-"""TLS of a listener: keys and certificates from PEM, PKCS12 or JKS, read anew when files change.
+"""TLS of a listener: its context, made anew when the files of its keys change.
 
-The protocol and its algorithms are OpenSSL's, files of keys are `cryptography`'s to read.
+The protocol and its algorithms are OpenSSL's.
 """
 
 import contextlib
 import os
 import ssl
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field, frozen
 
 from refimpl.configs import ConfigError
+from refimpl.edge.stores import (
+    Store,
+    keystore_of,
+    load_key,
+    load_trust,
+    protocols_of,
+    restrict,
+    truststore_of,
+)
 
-PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 CLIENT_AUTH = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-JKS_MAGIC = b"\xfe\xed\xfe\xed"
 LOOK_AGAIN_S = 1.0
-
-
-class _Unusable(ValueError):
-    """A file, and what is wrong with it; never what is in it."""
-
-
-@frozen
-class Store:
-    """A key store or a trust store: a file, or its content in the settings themselves."""
-
-    #: The prefix of its settings, such as `ssl.keystore`
-    name: str
-    type: str
-    location: str | None = None
-    password: str | None = field(default=None, repr=False)
-    key_password: str | None = field(default=None, repr=False)
-    key: str | None = field(default=None, repr=False)
-    certificates: str | None = field(default=None, repr=False)
-
-    def read(self) -> "Entries":
-        """Its keys and certificates. Raises ConfigError, which names the setting or the file."""
-        try:
-            if self.location is None:
-                parts = "\n".join(_lines(one) for one in (self.key, self.certificates) if one)
-                return _pem(parts.encode(), self.key_password)
-            data = Path(self.location).read_bytes()
-            if self.type.upper() == PEM:
-                return _pem(data, self.key_password)
-            if data.startswith(JKS_MAGIC):
-                return _jks(data, self.password, self.key_password)
-            return _pkcs12(data, self.password)
-        except OSError as unreadable:
-            reason = f"The file cannot be read: {unreadable.strerror}"
-            raise ConfigError.of(f"{self.name}.location", self.location, reason) from None
-        except _Unusable as wrong:
-            raise ConfigError.of(f"{self.name}.location", self.location, str(wrong)) from None
-
-
-@frozen
-class Entries:
-    """A private key and its chain, and certificates besides, all as PEM."""
-
-    key: bytes | None = field(repr=False)
-    certificates: Sequence[bytes]
 
 
 @frozen(kw_only=True)
@@ -86,40 +45,14 @@ class TlsSettings:
     @classmethod
     def of(cls, value: Callable[[str], Any]) -> "TlsSettings":
         """From the values of settings. Raises ConfigError."""
-        chain, trusted = (
-            value("ssl.keystore.certificate.chain"),
-            value("ssl.truststore.certificates"),
-        )
-        location = value("ssl.keystore.location") or None
-        if location is None and chain is None:
+        keystore = keystore_of(value)
+        if keystore is None:
             raise ConfigError("ssl.keystore.location is needed by a listener with TLS")
-        keystore = Store(
-            "ssl.keystore",
-            value("ssl.keystore.type"),
-            location,
-            value("ssl.keystore.password"),
-            value("ssl.key.password"),
-            value("ssl.keystore.key"),
-            chain,
-        )
-        place, truststore = value("ssl.truststore.location") or None, None
-        if place is not None or trusted is not None:
-            truststore = Store(
-                "ssl.truststore",
-                value("ssl.truststore.type"),
-                place,
-                value("ssl.truststore.password"),
-                certificates=trusted,
-            )
-        protocols = value("ssl.enabled.protocols")
-        if unknown := set(protocols) - VERSIONS.keys():
-            reason = f"Those that are here are {', '.join(VERSIONS)}"
-            raise ConfigError.of("ssl.enabled.protocols", ",".join(sorted(unknown)), reason)
         return cls(
             keystore=keystore,
-            truststore=truststore,
+            truststore=truststore_of(value),
             client_auth=value("ssl.client.auth"),
-            protocols=protocols or tuple(VERSIONS),
+            protocols=protocols_of(value),
             ciphers=value("ssl.cipher.suites"),
         )
 
@@ -172,147 +105,17 @@ class Tls:
 def context_of(settings: TlsSettings) -> ssl.SSLContext:
     """A server's context. Raises ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    versions = [VERSIONS[one] for one in settings.protocols]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    restrict(context, settings.protocols, settings.ciphers)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    _load_key(context, settings.keystore)
+    load_key(context, settings.keystore)
     context.verify_mode = CLIENT_AUTH[settings.client_auth]
     if settings.truststore is not None:
-        trusted = b"".join(settings.truststore.read().certificates).decode()
-        try:
-            context.load_verify_locations(cadata=trusted)
-        except (ssl.SSLError, ValueError):
-            name, place = f"{settings.truststore.name}.location", settings.truststore.location
-            raise ConfigError.of(name, place, "No certificate is in it") from None
+        load_trust(context, settings.truststore)
     elif context.verify_mode is not ssl.CERT_NONE:
         raise ConfigError(
             f"ssl.truststore.location is needed with ssl.client.auth={settings.client_auth}"
         )
-    older = [one for one in settings.ciphers if not one.startswith("TLS_AES_")]
-    if older and "TLSv1.2" in settings.protocols:
-        try:
-            context.set_ciphers(":".join(map(_openssl_name, older)))
-        except ssl.SSLError:
-            names = ",".join(older)
-            raise ConfigError.of("ssl.cipher.suites", names, "OpenSSL knows none") from None
     return context
-
-
-def _openssl_name(suite: str) -> str:
-    """OpenSSL's name of a suite: ECDHE-RSA-AES128-GCM-SHA256."""
-    name = suite.removeprefix("TLS_").replace("_WITH_", "-").replace("_", "-")
-    return name.replace("AES-128", "AES128").replace("AES-256", "AES256")
-
-
-def _load_key(context: ssl.SSLContext, store: Store) -> None:
-    """Let a context have a key.
-
-    OpenSSL reads keys from files alone, so there is one for a moment.
-    """
-    entries = store.read()
-    if entries.key is None or not entries.certificates:
-        reason = "A private key and its certificate are expected in it"
-        raise ConfigError.of(f"{store.name}.location", store.location, reason)
-    handle, path = tempfile.mkstemp(prefix="highwater-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(entries.key + b"".join(entries.certificates))
-        context.load_cert_chain(path)
-    except ssl.SSLError:
-        reason = "The key does not belong to the certificate"
-        raise ConfigError.of(f"{store.name}.location", store.location, reason) from None
-    finally:
-        os.unlink(path)
-
-
-# Formats
-
-
-def _lines(text: str) -> str:
-    """PEM in one line of a file of settings has blanks for ends of lines."""
-    if "\n" in text.strip():
-        return text
-    for kind in ("CERTIFICATE", "PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY"):
-        text = text.replace(f"-----BEGIN {kind}-----", f"\n-----BEGIN {kind}-----\n")
-        text = text.replace(f"-----END {kind}-----", f"\n-----END {kind}-----\n")
-    return text
-
-
-def _pem(data: bytes, password: str | None) -> Entries:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import serialization
-
-    key = None
-    try:
-        if b"PRIVATE KEY-----" in data:
-            secret = password.encode() if password and b"ENCRYPTED" in data else None
-            key = _plain(serialization.load_pem_private_key(_keys_of(data), secret))
-        certificates = x509.load_pem_x509_certificates(data) if b"CERTIFICATE" in data else []
-    except (ValueError, TypeError) as wrong:
-        raise _Unusable("No PEM, or another password is expected") from wrong
-    return Entries(key, [_certificate(one) for one in certificates])
-
-
-def _keys_of(data: bytes) -> bytes:
-    """The private key among other parts."""
-    mark = b"PRIVATE KEY-----"
-    start = data.rindex(b"-----BEGIN", 0, data.index(mark))
-    return data[start : data.index(mark, data.index(b"-----END", start)) + len(mark)]
-
-
-def _pkcs12(data: bytes, password: str | None) -> Entries:
-    from cryptography.hazmat.primitives.serialization import pkcs12
-
-    try:
-        found = pkcs12.load_pkcs12(data, None if password is None else password.encode())
-    except (ValueError, TypeError) as wrong:
-        raise _Unusable("No PKCS12, or another password is expected") from wrong
-    first = [found.cert] if found.cert is not None else []
-    several = [one.certificate for one in (*first, *found.additional_certs)]
-    return Entries(
-        None if found.key is None else _plain(found.key), [_certificate(one) for one in several]
-    )
-
-
-def _jks(data: bytes, password: str | None, key_password: str | None) -> Entries:
-    try:
-        library: Any = import_module("jks")
-    except ModuleNotFoundError:
-        raise _Unusable(
-            "A store of the old format JKS needs pyjks: pip install pyjks, or convert it with "
-            "keytool -importkeystore -deststoretype pkcs12"
-        ) from None
-    from cryptography import x509
-    from cryptography.hazmat.primitives import serialization
-
-    try:
-        store = library.KeyStore.loads(data, password or "")
-        key, chain = None, list[bytes]()
-        for entry in store.private_keys.values():
-            if not entry.is_decrypted():
-                entry.decrypt(key_password or password or "")
-            key = _plain(serialization.load_der_private_key(entry.pkey_pkcs8, None))
-            chain = [der for _, der in entry.cert_chain]
-        chain += [one.cert for one in store.certs.values()]
-    except (library.util.KeystoreException, ValueError) as wrong:
-        raise _Unusable("No JKS, or another password is expected") from wrong
-    return Entries(key, [_certificate(x509.load_der_x509_certificate(one)) for one in chain])
-
-
-def _plain(key: Any) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-
-
-def _certificate(one: Any) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return one.public_bytes(serialization.Encoding.PEM)
 
 
 def distinguished_name(certificate: bytes) -> str:

@@ -18,6 +18,7 @@ from weakref import finalize
 from attrs import define, field
 
 from refimpl.edge.server.addresses import PROTOCOLS
+from refimpl.edge.stores import PEM, Store
 from refimpl.messages import controller as c
 from refimpl.security.scram import BY_NAME, MECHANISMS, salted
 
@@ -84,10 +85,14 @@ class Security:
             self._issue(f"user-{user}", authority.issue_cert(identity, common_name=user))
 
     def _issue(self, name: str, issued: Any) -> None:
+        """Write a key and its certificates: the key as PKCS8, the one form that Kafka reads."""
+        text = issued.private_key_and_cert_chain_pem.bytes().decode()
+        entries = Store("ssl.keystore", PEM, certificates=text).read()
+        assert entries.key is not None
         path = self.file(f"{name}.pem")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(issued.private_key_and_cert_chain_pem.bytes())
+            file.write(entries.key + b"".join(entries.certificates))
 
     def renew(self) -> None:
         """Write another key and certificate of the brokers, by the same authority."""
@@ -202,7 +207,7 @@ class Security:
         return {"sasl_plain_username": user, "sasl_plain_password": self.users[user]}
 
     def java(self, user: str) -> dict[str, str]:
-        """The settings of Java clients, of Kafka's tools, and of our own verbs."""
+        """The settings of Java clients, of Kafka's tools, and of our own clients and verbs."""
         found = {"security.protocol": self.protocol}
         if self.has_tls:
             found |= {

@@ -8,8 +8,17 @@ import pytest
 
 from refimpl.clients.consumer.config import ConsumerConfig
 from refimpl.clients.consumer.machine import ConsumerMachine
-from refimpl.clients.consumer.messages import Poll, Polled, Refused
+from refimpl.clients.consumer.messages import (
+    AskCommitted,
+    AskOffsets,
+    CommitOffsets,
+    Disconnected,
+    Poll,
+    Polled,
+    Refused,
+)
 from refimpl.clients.consumer.position import Offset
+from refimpl.clients.producer.messages import Unauthenticated
 from refimpl.messages import group as g
 from refimpl.messages.broker import (
     FetchedPartition,
@@ -48,6 +57,27 @@ def test_a_seek_makes_errors_of_the_position_before_void() -> None:
     told = [one for outputs in answers for one in outputs if isinstance(one, Refused | Polled)]
     sentence = "there is no such offset"
     assert told == [Refused(1, "OFFSET_OUT_OF_RANGE", sentence, (ORDERS[1],)), Polled(2)]
+
+
+def test_a_broker_that_lets_nobody_in_ends_all_calls_that_wait() -> None:
+    config = ConsumerConfig.of({"bootstrap.servers": "h:1", "group.id": "g"})
+    machine = ConsumerMachine(config, NoOpener(), (-1,), lambda: 0.5)
+    machine.assign(0, ORDERS)
+    for number, message in enumerate(
+        (
+            Poll("poll", 1000),
+            AskOffsets("ends", dict.fromkeys(ORDERS, -1)),
+            AskCommitted("committed", ORDERS),
+            CommitOffsets("commit", {ORDERS[0]: (Offset(5), "")}),
+        )
+    ):
+        machine.handle(number, message)
+    reason = Unauthenticated("SASL_AUTHENTICATION_FAILED", "no such user")
+    outputs = machine.handle(9, Disconnected(-1, reason))
+    refused = {one.handle: one.error for one in outputs if isinstance(one, Refused)}
+    assert refused == dict.fromkeys(("poll", "ends", "committed", "commit"), reason.error)
+    later = machine.handle(10, Poll("later", 1000))
+    assert not any(isinstance(one, Refused) for one in later)
 
 
 class Host:

@@ -5,6 +5,7 @@ from itertools import chain, repeat
 import pytest
 
 from refimpl.clients.backoff import Backoff
+from refimpl.clients.producer.messages import Disconnected, Unauthenticated
 from refimpl.configs import ConfigError
 from refimpl.messages.broker import ProduceRequest, Request, TopicPartition
 from tests.refimpl.clients.producer.world import World
@@ -317,12 +318,43 @@ def test_the_epochs_end_and_another_producer_id_is_asked_for() -> None:
     assert world.logs[T0] == [b"first", b"b"]
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_broker_that_lets_nobody_in_ends_a_send_that_waits(idempotent: bool) -> None:
+    """Of a producer without an id that is the end; Kafka's sender stops there, too."""
+    world = World({"linger.ms": 0, "enable.idempotence": idempotent})
+    world.send(b"a")
+    world.give(Disconnected(-1, Unauthenticated("SASL_AUTHENTICATION_FAILED", "no such user")))
+    failed = world.failed[b"a"]
+    assert (failed.error, failed.message) == ("SASL_AUTHENTICATION_FAILED", "no such user")
+    assert failed.certain
+    world.send(b"b")
+    assert (b"b" in world.failed) == idempotent
+
+
+def test_a_batch_outlives_a_login_that_failed() -> None:
+    """The user may be known again before delivery.timeout.ms."""
+    world = begun()
+    world.send(b"a")
+    world.give(Disconnected(1, Unauthenticated("SASL_AUTHENTICATION_FAILED", "no such user")))
+    assert not world.failed
+    world.advance(1200)
+    world.settle()
+    assert world.logs[T0] == [b"first", b"a"]
+
+
+def test_nothing_follows_the_end() -> None:
+    world = begun()
+    world.close()
+    world.give(Disconnected(1))
+    assert world.flushed == ["close"]
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"linger": 5}, "linger: no setting of a producer; did you mean linger.ms?"),
         ({"batch_size": 5}, "batch_size: no setting of a producer; did you mean batch.size?"),
-        ({"security.protocol": "SSL"}, "neither TLS nor SASL"),
+        ({"security.protocols": "SSL"}, "did you mean security.protocol?"),
         ({"acks": "2"}, "Invalid value 2 for configuration acks"),
         ({"enable.idempotence": True, "acks": "1"}, "needs acks=all"),
         ({"enable.idempotence": True, "retries": 0}, "needs retries above 0"),

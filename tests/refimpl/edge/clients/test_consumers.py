@@ -406,7 +406,7 @@ def test_a_wrong_setting_gets_one_sentence() -> None:
         (at | {"group.protocol": "consumer", "session.timeout.ms": 9}, "of group.protocol=classic"),
         (at | {"group.remote.assignor": "uniform"}, "of group.protocol=consumer alone"),
         (at | {"value.deserializer": "string"}, "did you mean str"),
-        (at | {"ssl.keystore.location": "x"}, "speaks neither TLS nor SASL yet"),
+        (at | {"ssl.keystore.locations": "x"}, "did you mean ssl.keystore.location"),
     ):
         with pytest.raises(ConfigError, match=says):
             Consumer(config)
