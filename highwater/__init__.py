@@ -8,10 +8,10 @@
 
 Brokers for tests: `Cluster` and `BlockingCluster`; with what a test asks for, `Kafka` and `Trace`,
 and for unittest `KafkaTest` and `KafkaTraceTest`. Clients: `Producer` and `AsyncProducer`, with
-`ProducerRecord`, `RecordMetadata` and `SendError`; `Consumer` and `AsyncConsumer`, with
-`ConsumerRecord` and `ConsumerError`. Recordings of clients: `recorded`, `fault` and
-`settle`. Verdicts: `load`, `check` and, for Spark, `violations`. A name whose packages are not
-installed says which extra brings them.
+`ProducerRecord`, `RecordMetadata`, `SendError`, `TransactionError` and `GroupMetadata`; `Consumer`
+and `AsyncConsumer`, with `ConsumerRecord` and `ConsumerError`. Recordings of clients: `recorded`,
+`fault` and `settle`. Verdicts: `load`, `check` and, for Spark, `violations`. A name whose packages
+are not installed says which extra brings them.
 """
 
 from collections.abc import Mapping
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from refimpl.edge.clients import Consumer as Consumer
     from refimpl.edge.clients import ConsumerError as ConsumerError
     from refimpl.edge.clients import ConsumerRecord as ConsumerRecord
+    from refimpl.edge.clients import GroupMetadata as GroupMetadata
     from refimpl.edge.clients import Producer as Producer
     from refimpl.edge.clients import ProducerRecord as ProducerRecord
     from refimpl.edge.clients import RecordMetadata as RecordMetadata
     from refimpl.edge.clients import SendError as SendError
+    from refimpl.edge.clients import TransactionError as TransactionError
     from refimpl.edge.server.cues import Cue as Cue
     from refimpl.edge.server.cues import Event as Event
     from refimpl.edge.testing.kafka import Kafka as Kafka
@@ -76,6 +78,7 @@ __all__ = [
     "ConsumerRecord",
     "Cue",
     "Event",
+    "GroupMetadata",
     "Kafka",
     "KafkaTest",
     "KafkaTraceTest",
@@ -93,6 +96,7 @@ __all__ = [
     "SendError",
     "StillRunningError",
     "Trace",
+    "TransactionError",
     "UnknownBroker",
     "UnknownPartition",
     "UnmetError",
@@ -115,7 +119,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     "refimpl.edge.clients": (
         *("AsyncConsumer", "AsyncProducer", "Consumer", "ConsumerError", "ConsumerRecord"),
-        *("Producer", "ProducerRecord", "RecordMetadata", "SendError"),
+        *("GroupMetadata", "Producer", "ProducerRecord", "RecordMetadata", "SendError"),
+        "TransactionError",
     ),
     "refimpl.edge.server.cues": ("Cue", "Event"),
     "refimpl.edge.testing.kafka": ("Kafka", "KafkaTest", "UnmetError"),

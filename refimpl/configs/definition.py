@@ -18,6 +18,7 @@ from refimpl.configs.values import (
     between,
     each_of,
     gzip_level,
+    not_empty,
     offset_reset,
     one_of,
     one_of_any_case,
@@ -30,6 +31,7 @@ READ_ONLY = "read-only"
 ANY_CASE = "(case insensitive) "
 PER_BROKER = "per-broker"
 NOT_EMPTY = ", not empty"
+NON_EMPTY = "non-empty string"
 
 
 @frozen
@@ -86,6 +88,8 @@ def _valid(name: str, text: str, type: Type) -> Valid:
         return throttled_replicas
     if name == "auto.offset.reset":
         return offset_reset
+    if text == NON_EMPTY:
+        return not_empty
     if found := _RANGE.fullmatch(text):
         return _in_range(*found.groups())
     if text.startswith(ANY_CASE):

@@ -113,6 +113,12 @@ def each_of(*texts: str, empty: bool = True) -> Valid:
     return _EachOf(texts, empty)
 
 
+def not_empty(name: str, value: Value) -> None:
+    """A text that is not empty, or none."""
+    if value == "":
+        raise ConfigError.of(name, value, "String must be non-empty")
+
+
 def throttled_replicas(name: str, value: Value) -> None:
     """`*`, or pairs of partition and broker."""
     if "".join(value) == "*" or all(_REPLICA.fullmatch(one) for one in value):

@@ -4,7 +4,7 @@ A batch is ready when it is full, when linger.ms is over, when memory is used up
 flushes or closes. Memory is counted by whole batches (buffer.memory); who finds none waits in turn.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
@@ -66,6 +66,8 @@ class Accumulator:
     closing: bool = False
     #: Partitions of which a batch is in flight, where only one may be (no idempotence, one request)
     muted: set[TopicPartition] = field(factory=set[TopicPartition])
+    #: Partitions that are not in the producer's transaction yet
+    held: Collection[TopicPartition] = ()
     #: All batches without a result, in the order in which they were begun
     incomplete: dict[ProducerBatch, None] = field(factory=dict[ProducerBatch, None])
     _queues: dict[str, dict[int, Sequences]] = field(factory=dict[str, dict[int, Sequences]])
@@ -183,7 +185,7 @@ class Accumulator:
                 continue
             if node == NOBODY:
                 leaderless = True
-            elif node not in nodes and partition not in self.muted:
+            elif node not in nodes and not self._is_held(partition):
                 wait = self._wait_ms(now, partition, one)
                 if wait == 0:
                     nodes.add(node)
@@ -192,6 +194,9 @@ class Accumulator:
         if self.config.adaptive_partitioning:
             self._weigh(loads, known)
         return Ready(nodes, next_ms, leaderless)
+
+    def _is_held(self, partition: TopicPartition) -> bool:
+        return partition in self.muted or partition in self.held
 
     def _is_slow(self, node: int, now: int) -> bool:
         most = self.config.availability_timeout_ms
@@ -242,7 +247,9 @@ class Accumulator:
         for at, partition in _from(led, self._drained.get(node, 0)):
             self._drained[node] = at
             one = self.delivery.partitions[partition]
-            if partition in self.muted or self.delivery.may_drain(partition, in_flight) is not None:
+            if self._is_held(partition):
+                continue
+            if self.delivery.may_drain(partition, in_flight) is not None:
                 continue
             batch = one.queue[0]
             self._see_leader(batch, partition)

@@ -42,6 +42,8 @@ class ProducerConfig:
     retries: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int
+    transaction_timeout_ms: int
+    transactional_id: str | None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "ProducerConfig":
@@ -74,6 +76,8 @@ class ProducerConfig:
             retries=values["retries"],
             retry_backoff_ms=values["retry.backoff.ms"],
             retry_backoff_max_ms=values["retry.backoff.max.ms"],
+            transaction_timeout_ms=values["transaction.timeout.ms"],
+            transactional_id=_transactional_id(given, values, acks),
         )
 
 
@@ -104,3 +108,10 @@ def _idempotence(given: Mapping[str, Any], values: Mapping[str, Any], acks: int)
     if wanted and "enable.idempotence" in given:
         raise ConfigError(f"enable.idempotence is true, and needs {wanted}")
     return not wanted
+
+
+def _transactional_id(given: Mapping[str, Any], values: Mapping[str, Any], acks: int) -> str | None:
+    """None without transactions, which need idempotence."""
+    if values["transactional.id"] is not None and not _idempotence(given, values, acks):
+        raise ConfigError("transactional.id is set, and needs enable.idempotence=true and acks=all")
+    return values["transactional.id"]

@@ -121,3 +121,13 @@ class NoBumpNeeded(Refusal):
     """The producer epoch is as good as before."""
 
     kafka_error = "INVALID_REQUEST"
+
+
+@frozen
+class InvalidTransactionState(Refusal):
+    """A call does not fit the state of the producer's transaction."""
+
+    kafka_error = "INVALID_TXN_STATE"
+    says = "{wanted} is not possible while the transaction is {state}"
+    wanted: str
+    state: str

@@ -22,7 +22,11 @@ from refimpl.clients.producer.accumulator import (
 from refimpl.clients.producer.batch import NONE, BuilderFactory, ProducerBatch
 from refimpl.clients.producer.config import ProducerConfig
 from refimpl.clients.producer.delivery import Delivery
-from refimpl.clients.producer.errors import OLD_METADATA, RETRIABLE
+from refimpl.clients.producer.errors import (
+    OLD_METADATA,
+    RETRIABLE,
+    InvalidTransactionState,
+)
 from refimpl.clients.producer.messages import (
     Accepted,
     Close,
@@ -34,6 +38,8 @@ from refimpl.clients.producer.messages import (
     Flushed,
     Input,
     Output,
+    TransactionCall,
+    TransactionFailed,
     Unauthenticated,
 )
 from refimpl.clients.producer.partitioner import (
@@ -42,6 +48,7 @@ from refimpl.clients.producer.partitioner import (
     Sticky,
     partition_of_key,
 )
+from refimpl.clients.producer.transactions import Transactions
 from refimpl.clients.requests import Nodes, Pending
 from refimpl.configs import ConfigError
 from refimpl.messages.broker import (
@@ -64,6 +71,9 @@ TOO_LARGE, TIMED_OUT, CLOSED, DISCONNECTED = (
     *("MESSAGE_TOO_LARGE", "REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR", "NETWORK_EXCEPTION"),
 )
 UNKNOWN_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
+ABORTED, NO_STATE = "TRANSACTION_ABORTED", "INVALID_TXN_STATE"
+"""A record of an aborted transaction has no code in Kafka: TransactionAbortedException."""
+TRANSACTION = "transaction"
 
 
 @define(eq=False)
@@ -104,6 +114,8 @@ class ProducerMachine:
     _without_broker_since: int | None = field(default=None, init=False)
     _timer: float = field(default=inf, init=False)
     _choose: Any = field(init=False)
+    #: None without a transactional.id
+    transactions: Transactions | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Begin without metadata and without a producer id."""
@@ -121,6 +133,13 @@ class ProducerMachine:
             *(config, self.metadata, self.delivery, self.builders, retry),
             lambda size: Sticky(size, self._draw),
         )
+        if config.transactional_id is not None:
+            self.transactions = Transactions(
+                *(config.transactional_id, config.transaction_timeout_ms, config.max_block_ms),
+                *(self.delivery, self.nodes, lambda: self.metadata.nodes, retry),
+                self._ask,
+            )
+            self.accumulator.held = self.transactions.adding
         self._choose = config.partitioner
         if isinstance(self._choose, str):
             if self._choose not in ROUND_ROBIN:
@@ -152,6 +171,8 @@ class ProducerMachine:
                 self._flush(message)
             case Close():
                 self._close(now, message)
+            case TransactionCall():
+                self._transact(now, message)
             case Timer():
                 self._timer = inf
         self.run(now)
@@ -178,6 +199,9 @@ class ProducerMachine:
             return True
         if self._fatal is not None:
             self._fail(record, self._fatal, "the producer cannot go on after this error")
+            return True
+        if self.transactions is not None and (refusal := self.transactions.why_not()):
+            self._fail(record, *refusal)
             return True
         topic = self.metadata.topics.get(record.topic)
         if topic is None or not topic.partitions or self._waiting:
@@ -208,7 +232,12 @@ class ProducerMachine:
             return None
         if partition is not record.partition:
             record = record._replace(partition=partition)
-        return self.accumulator.append(now, record, topic) or "no memory"
+        placed = self.accumulator.append(now, record, topic)
+        if placed is None:
+            return "no memory"
+        if self.transactions is not None:
+            self.transactions.see(placed.batch.partition)
+        return placed
 
     def _fits(self, record: ToAppend) -> bool:
         config = self.config
@@ -288,6 +317,8 @@ class ProducerMachine:
         self.accumulator.flushing = True
 
     def _close(self, now: int, message: Close) -> None:
+        if self.transactions is not None and self.transactions.state in ("open", "abortable"):
+            self._abort("the producer is closed")
         self._closing = message
         self._closed_at = inf if message.timeout_ms is None else now + message.timeout_ms
         self.accumulator.closing = True
@@ -302,13 +333,17 @@ class ProducerMachine:
             else:
                 self.outputs.append(Flushed(handle))
         self._flushes = kept
-        self.accumulator.flushing = bool(kept)
+        ending = self.transactions is not None and self.transactions.is_ending
+        self.accumulator.flushing = bool(kept) or ending
 
     def _settle_close(self, now: int) -> None:
         if self._closing is None or self.is_closed:
             return
+        transactions = self.transactions
         if now >= self._closed_at:
             self._abandon(CLOSED, "the producer was closed before it was written")
+        elif transactions is not None and transactions.is_open:
+            return
         if not self.accumulator.incomplete and not self._waiting:
             self.outputs.append(Flushed(self._closing.handle))
             self._closing, self._closed_at = Close(None), inf
@@ -329,6 +364,52 @@ class ProducerMachine:
         while self._waiting:
             self._fail(self._waiting.popleft().record, error, message)
 
+    # Transactions
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. Raises InvalidTransactionState."""
+        if self.transactions is None:
+            raise InvalidTransactionState("begin", "none: transactional.id is not set")
+        self.transactions.begin()
+
+    def _transact(self, now: int, call: TransactionCall) -> None:
+        if self.transactions is None:
+            sentence = "transactional.id is not set"
+            self.outputs.append(TransactionFailed(call.handle, NO_STATE, sentence, False))
+            return
+        self.transactions.call(now, call)
+        if self.transactions.state == "aborting":
+            self._abort("the transaction is aborted")
+        self.accumulator.flushing = self.transactions.is_ending or self.accumulator.flushing
+
+    def _abort(self, message: str) -> None:
+        """End the transaction: batches that wait fail, and those under way are waited for."""
+        assert self.transactions is not None
+        self.transactions.abort()
+        while self._waiting:
+            self._fail(self._waiting.popleft().record, ABORTED, message)
+        for batch in [*self.accumulator.incomplete]:
+            if not batch.done and not self._flies(batch):
+                never_sent = not batch.has_sequence
+                self.delivery.expire(batch)
+                self._failed(batch, ABORTED, message, never_sent)
+
+    def _run_transactions(self, now: int) -> None:
+        transactions = self.transactions
+        if transactions is None:
+            return
+        transactions.run(now, is_idle=not self.accumulator.incomplete and not self._waiting)
+        if transactions.state == "fatal" and self._fatal is None and transactions.error:
+            self._fatal = transactions.error[0]
+            self._abandon(*transactions.error)
+        self.outputs += transactions.outputs
+        transactions.outputs.clear()
+
+    def _ask(self, now: int, node: int, body: Any, then: Any) -> None:
+        """Send a request of the transaction."""
+        number = self.nodes.sent(now, node, (then,), kind=TRANSACTION)
+        self.outputs.append(Request(self.id, node, number, body))
+
     # The sender
 
     def run(self, now: int) -> None:
@@ -344,6 +425,7 @@ class ProducerMachine:
                 again = True
         if self._waiting:
             self._admit(now)
+        self._run_transactions(now)
         self._settle_flushes()
         self._settle_close(now)
         if not self.is_closed:
@@ -378,7 +460,10 @@ class ProducerMachine:
             return
         for partition in [*self.delivery.resolvable()]:
             self.delivery.resolve(partition)
-        if self.delivery.restarting and self.delivery.producer_id != NONE:
+        if self.transactions is not None:
+            if self.delivery.restarting:
+                self.transactions.batch_failed("OUT_OF_ORDER_SEQUENCE_NUMBER", "")
+        elif self.delivery.restarting and self.delivery.producer_id != NONE:
             self.delivery.bump()
 
     def _produce(self, now: int, node: int, batches: list[ProducerBatch]) -> None:
@@ -391,7 +476,9 @@ class ProducerMachine:
             (one.partition, one.builder.build(one.producer_id, one.epoch, one.sequence))
             for one in batches
         ]
-        body = ProduceRequest(config.acks, config.request_timeout_ms, parts)
+        body = ProduceRequest(
+            config.acks, config.request_timeout_ms, parts, config.transactional_id
+        )
         correlation_id = self.nodes.sent(now, node, sent, expects_answer=config.acks != 0)
         self.outputs.append(Request(self.id, node, correlation_id, body))
         if config.acks == 0:
@@ -407,6 +494,9 @@ class ProducerMachine:
         if pending is None:
             return
         self._without_broker_since = None
+        if pending.kind == TRANSACTION:
+            pending.what[0](now, response.body)
+            return
         match response.body:
             case ProduceResponse(partitions):
                 self._produced(now, pending, {one.partition: one for one in partitions})
@@ -489,6 +579,8 @@ class ProducerMachine:
     ) -> None:
         """All records of a batch fail, those that caused it with their own reason (KIP-467)."""
         self.accumulator.release(batch)
+        if self.transactions is not None:
+            self.transactions.batch_failed(error, message)
         other = "another record of its batch is not valid" if records else message
         for at, handle in enumerate(batch.handles):
             reason = (records or {}).get(at, other)
@@ -502,7 +594,12 @@ class ProducerMachine:
         self._failed(batch, TIMED_OUT, message, not sent)
 
     def _flies(self, batch: ProducerBatch) -> bool:
-        return any(one is batch for pending in self.nodes.pending() for one, _, _ in pending.what)
+        return any(
+            one is batch
+            for pending in self.nodes.pending()
+            if pending.kind != TRANSACTION
+            for one, _, _ in pending.what
+        )
 
     # Connections
 
@@ -520,6 +617,8 @@ class ProducerMachine:
         if self.config.enable_idempotence and self.delivery.producer_id == NONE:
             self._fatal = reason.error
             self._abandon(*reason)
+            if self.transactions is not None:
+                self.transactions.fail(*reason)
         while self._waiting:
             self._fail(self._waiting.popleft().record, *reason)
 
@@ -529,6 +628,9 @@ class ProducerMachine:
         if self._without_broker_since is None:
             self._without_broker_since = now
         for pending in pendings:
+            if pending.kind == TRANSACTION:
+                pending.what[0](now, None)
+                continue
             timed_out = now - pending.sent_ms >= self.config.request_timeout_ms
             error = TIMED_OUT if timed_out else DISCONNECTED
             for batch, epoch, sequence in pending.what:
@@ -571,6 +673,7 @@ class ProducerMachine:
         """Ask any node for a producer id, once there is something to send."""
         if (
             not self.config.enable_idempotence
+            or self.transactions is not None
             or self.delivery.producer_id != NONE
             or self.nodes.asks("id")
             or now < self._id_not_before
@@ -593,7 +696,9 @@ class ProducerMachine:
             self._closed_at,
             self._metadata_due(now),
         )
-        if self.delivery.producer_id == NONE and self.config.enable_idempotence:
+        if self.transactions is not None:
+            due = min(due, self.transactions.due(now))
+        elif self.delivery.producer_id == NONE and self.config.enable_idempotence:
             due = min(due, self._id_due(now))
         if due != self._timer or due <= now:
             self._timer = due

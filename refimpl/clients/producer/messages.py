@@ -1,6 +1,7 @@
 """The inputs and outputs of a producer, beside requests and responses."""
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from refimpl.clients.producer.accumulator import ToAppend
 from refimpl.messages.broker import Request, Response, Timer, TopicPartition
@@ -31,6 +32,43 @@ class Close(NamedTuple):
 
     handle: Any
     timeout_ms: int | None = None
+
+
+class GroupMetadata(NamedTuple):
+    """A consumer's place in its group, by which its offsets are fenced (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class TransactionCall(NamedTuple):
+    """Begin with the transactional id, send offsets into the transaction, commit or abort it."""
+
+    handle: Any
+    kind: Literal["init", "offsets", "commit", "abort"]
+    #: Of each partition the next offset, its leader epoch, and metadata
+    offsets: Mapping[TopicPartition, tuple[int, int, str]] = {}
+    group: GroupMetadata | None = None
+
+
+class TransactionDone(NamedTuple):
+    """A call is done."""
+
+    handle: Any
+
+
+class TransactionFailed(NamedTuple):
+    """A call has failed: Kafka's name of the error, and a sentence.
+
+    Where it is abortable, the application may abort the transaction and begin another one.
+    """
+
+    handle: Any
+    error: str
+    message: str
+    abortable: bool
 
 
 class Delivered(NamedTuple):
@@ -74,5 +112,15 @@ class Disconnect(NamedTuple):
     node: int
 
 
-Input: TypeAlias = ToAppend | Response | Disconnected | Timer | Flush | Close
-Output: TypeAlias = Request | Disconnect | Delivered | Failed | Accepted | Flushed | Timer
+Input: TypeAlias = ToAppend | Response | Disconnected | Timer | Flush | Close | TransactionCall
+Output: TypeAlias = (
+    Request
+    | Disconnect
+    | Delivered
+    | Failed
+    | Accepted
+    | Flushed
+    | TransactionDone
+    | TransactionFailed
+    | Timer
+)

@@ -3,24 +3,29 @@
 import asyncio
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from refimpl.clients.producer.errors import InvalidTransactionState
 from refimpl.clients.producer.machine import DELIVERY
 from refimpl.clients.producer.messages import (
     Accepted,
     Close,
     Delivered,
     Disconnect,
-    Disconnected,
     Failed,
     Flush,
     Flushed,
+    GroupMetadata,
+    Input,
     Output,
+    TransactionCall,
+    TransactionDone,
+    TransactionFailed,
 )
 from refimpl.edge.clients.connections import Connections
-from refimpl.edge.clients.producing import Producing, Sent, now_ms
-from refimpl.edge.clients.records import OnDelivery, RecordMetadata
-from refimpl.messages.broker import Request, Response, Timer
+from refimpl.edge.clients.producing import NO_OFFSETS, Producing, Sent, error_of, now_ms, offsets_of
+from refimpl.edge.clients.records import OnDelivery, RecordMetadata, TransactionError
+from refimpl.messages.broker import Request, Timer, TopicPartition
 
 
 class AsyncProducer:
@@ -101,6 +106,47 @@ class AsyncProducer:
         self._give(Flush(done))
         await done
 
+    async def init_transactions(self) -> None:
+        """Take the transactional id: earlier producers of it are fenced, and what they left ends.
+
+        Raises TransactionError, as all calls of transactions do.
+        """
+        await self._transact("init")
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction, to which all records belong that are sent until it ends."""
+        try:
+            self._machine.begin_transaction()
+        except InvalidTransactionState as refusal:
+            raise TransactionError(refusal.kafka_error, str(refusal), abortable=False) from None
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[tuple[str, int], Any], group: GroupMetadata
+    ) -> None:
+        """Commit a group's next offsets with the transaction (KIP-447)."""
+        await self._transact("offsets", offsets_of(offsets), group)
+
+    async def commit_transaction(self) -> None:
+        """Commit: wait until each record is written, and all of them may be read.
+
+        After a time-out (max.block.ms) the same call goes on with it.
+        """
+        await self._transact("commit")
+
+    async def abort_transaction(self) -> None:
+        """Abort: no reader of committed records sees any of them."""
+        await self._transact("abort")
+
+    async def _transact(
+        self,
+        kind: Literal["init", "offsets", "commit", "abort"],
+        offsets: Mapping[TopicPartition, Any] = NO_OFFSETS,
+        group: GroupMetadata | None = None,
+    ) -> None:
+        done = self._begin().create_future()
+        self._give(TransactionCall(done, kind, offsets, group))
+        await done
+
     async def close(self, timeout_s: float | None = None) -> None:
         """Wait until each record has its result, and end. After the time-out the rest fails."""
         if self._loop is None:
@@ -134,7 +180,7 @@ class AsyncProducer:
         self._running = False
         self._give(Timer(now_ms(), DELIVERY))
 
-    def _give(self, message: Response | Disconnected | Timer | Flush | Close) -> None:
+    def _give(self, message: Input) -> None:
         for output in self._machine.handle(now_ms(), message):
             if isinstance(output, Delivered):
                 self._settle(output)
@@ -155,6 +201,12 @@ class AsyncProducer:
             case Flushed(done):
                 if not done.done():
                     done.set_result(None)
+            case TransactionDone(done):
+                if not done.done():
+                    done.set_result(None)
+            case TransactionFailed(done):
+                if not done.done():
+                    done.set_exception(error_of(output))
             case Disconnect(node):
                 if self._connections is not None:
                     self._connections.drop(node)

@@ -30,6 +30,7 @@ class BytesBatch:
 
     limit: int
     codec: Codec
+    is_transactional: bool = False
     count: int = 0
     #: Of the whole batch, before it is compressed
     size: int = HEADER_SIZE
@@ -39,7 +40,9 @@ class BytesBatch:
 
     def __attrs_post_init__(self) -> None:
         """Begin without a producer, which is known when the batch is sent."""
-        self._writer = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, self.limit)
+        self._writer = DefaultRecordBatchBuilder(
+            2, 0, int(self.is_transactional), -1, -1, -1, self.limit
+        )
 
     @property
     def largest(self) -> int:
@@ -77,7 +80,7 @@ class BytesBatch:
             content = record.timestamp, record.key, record.value, record.headers
             if not parts or not parts[-1].append(*content):
                 room = max(limit, bound(record.key, record.value, record.headers))
-                parts.append(BytesBatch(room, self.codec))
+                parts.append(BytesBatch(room, self.codec, self.is_transactional))
                 parts[-1].append(*content)
         return parts
 
@@ -93,10 +96,11 @@ class BytesBatches:
     """Makes batches in one codec."""
 
     codec: Codec = Codec.NONE
+    is_transactional: bool = False
 
     def new(self, limit: int) -> BytesBatch:
         """An empty batch."""
-        return BytesBatch(limit, self.codec)
+        return BytesBatch(limit, self.codec, self.is_transactional)
 
     def bound(self, key: bytes | None, value: bytes | None, headers: Headers) -> int:
         """The most that a batch of this record alone can take."""

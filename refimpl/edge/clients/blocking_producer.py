@@ -5,25 +5,30 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from threading import Condition
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from refimpl.clients.producer.errors import InvalidTransactionState
 from refimpl.clients.producer.machine import DELIVERY
 from refimpl.clients.producer.messages import (
     Accepted,
     Close,
     Delivered,
     Disconnect,
-    Disconnected,
     Failed,
     Flush,
     Flushed,
+    GroupMetadata,
+    Input,
     Output,
+    TransactionCall,
+    TransactionDone,
+    TransactionFailed,
 )
 from refimpl.edge.clients.connections import Connections
 from refimpl.edge.clients.loops import LoopThread
-from refimpl.edge.clients.producing import Producing, now_ms
-from refimpl.edge.clients.records import OnDelivery, RecordMetadata
-from refimpl.messages.broker import Request, Response, Timer
+from refimpl.edge.clients.producing import NO_OFFSETS, Producing, error_of, now_ms, offsets_of
+from refimpl.edge.clients.records import OnDelivery, RecordMetadata, TransactionError
+from refimpl.messages.broker import Request, Timer, TopicPartition
 
 
 class Producer:
@@ -104,6 +109,49 @@ class Producer:
         self._loop.call_soon_threadsafe(self._give, Flush(done))
         done.result(timeout_s)
 
+    def init_transactions(self) -> None:
+        """Take the transactional id: earlier producers of it are fenced, and what they left ends.
+
+        Raises TransactionError, as all calls of transactions do.
+        """
+        self._transact("init")
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction, to which all records belong that are sent until it ends."""
+        try:
+            with self._lock:
+                self._machine.begin_transaction()
+        except InvalidTransactionState as refusal:
+            raise TransactionError(refusal.kafka_error, str(refusal), abortable=False) from None
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[tuple[str, int], Any], group: GroupMetadata
+    ) -> None:
+        """Commit a group's next offsets with the transaction (KIP-447)."""
+        self._transact("offsets", offsets_of(offsets), group)
+
+    def commit_transaction(self) -> None:
+        """Commit: wait until each record is written, and all of them may be read.
+
+        After a time-out (max.block.ms) the same call goes on with it.
+        """
+        self._transact("commit")
+
+    def abort_transaction(self) -> None:
+        """Abort: no reader of committed records sees any of them."""
+        self._transact("abort")
+
+    def _transact(
+        self,
+        kind: Literal["init", "offsets", "commit", "abort"],
+        offsets: Mapping[TopicPartition, Any] = NO_OFFSETS,
+        group: GroupMetadata | None = None,
+    ) -> None:
+        done: Future[None] = Future()
+        call = TransactionCall(done, kind, offsets, group)
+        self._loop.call_soon_threadsafe(self._give, call)
+        done.result()
+
     def close(self, timeout_s: float | None = None) -> None:
         """Wait until each record has its result, and end. After the time-out the rest fails."""
         if self._closed is None:
@@ -126,7 +174,7 @@ class Producer:
     def _run(self) -> None:
         self._give(Timer(now_ms(), DELIVERY))
 
-    def _give(self, message: Response | Disconnected | Timer | Flush | Close) -> None:
+    def _give(self, message: Input) -> None:
         with self._lock:
             self._running = False
             outputs = self._machine.handle(now_ms(), message)
@@ -150,8 +198,10 @@ class Producer:
                 if self._timer is not None:
                     self._timer.cancel()
                 self._timer = self._loop.call_later(max(0, at_ms - now_ms()) / 1000, self._run)
-            case Flushed(done):
+            case Flushed(done) | TransactionDone(done):
                 done.set_result(None)
+            case TransactionFailed(done):
+                done.set_exception(error_of(output))
             case Disconnect(node):
                 self._connections.drop(node)
             case Accepted():

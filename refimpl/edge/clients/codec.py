@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from refimpl.edge.clients import consumer_codec
+from refimpl.edge.clients import consumer_codec, transaction_codec
 from refimpl.edge.clients.consumer_codec import Address
 from refimpl.messages.broker import (
     MetadataRequest,
@@ -97,7 +97,7 @@ def encode(body: Any, correlation_id: int, client_id: str) -> list[Buffer]:
             key, version = INIT_PRODUCER_ID, VERSIONS[INIT_PRODUCER_ID]
             parts = [write_request(key, version, values)]
         case _:
-            key, version, content = consumer_codec.encode(body)
+            key, version, content = consumer_codec.encode(_api(body), body)
             parts = [content]
     return _frame(key, version, correlation_id, client_id, parts)
 
@@ -120,7 +120,11 @@ def _produce(body: ProduceRequest) -> list[Buffer]:
     topics: dict[str, list[tuple[int, Any]]] = {}
     for partition, batch in body.batches:
         topics.setdefault(partition.topic, []).append((partition.partition, batch))
-    parts: list[Buffer] = [b"\0" + _ACKS.pack(body.acks, body.timeout_ms) + varint(len(topics) + 1)]
+    name = body.transactional_id
+    within = b"\0" if name is None else string_of(name, flexible=True)
+    parts: list[Buffer] = [
+        within + _ACKS.pack(body.acks, body.timeout_ms) + varint(len(topics) + 1)
+    ]
     for topic, batches in topics.items():
         parts.append(string_of(topic, flexible=True) + varint(len(batches) + 1))
         for number, batch in batches:
@@ -149,7 +153,12 @@ def decode(body: Any, frame: Buffer) -> tuple[Any, Sequence[Address]]:
             error = _error(answer.error_code.value)
             return InitProducerIdResponse(error, answer.producer_id, answer.producer_epoch), []
         case _:
-            return consumer_codec.decode(body, frame)
+            return consumer_codec.decode(_api(body), body, frame)
+
+
+def _api(body: Any) -> consumer_codec.Api:
+    """The API of a request. Raises KeyError for one that no client sends."""
+    return consumer_codec.api_of(body) or transaction_codec.APIS[type(body)]
 
 
 def _error(code: int) -> str | None:

@@ -44,33 +44,34 @@ def error_of(code: Any) -> str | None:
     return error_names().get(int(number), "UNKNOWN_SERVER_ERROR") if int(number) else None
 
 
-def encode(body: Any) -> tuple[int, int, bytes]:
-    """Key, version and body of a request. Raises KeyError for one that is no consumer's."""
-    api = _api(body)
+def encode(api: Api, body: Any) -> tuple[int, int, bytes]:
+    """Key, version and body of a request."""
     return api.key, api.version, write_request(api.key, api.version, api.write(body))
 
 
-def decode(body: Any, frame: Buffer) -> tuple[Any, list[Address]]:
+def decode(api: Api, body: Any, frame: Buffer) -> tuple[Any, list[Address]]:
     """The answer to a request, and the node that it names."""
     if isinstance(body, b.FetchRequest):
         return _fetched(frame), []
-    api = _api(body)
     answer = read_response(api.key, api.version, frame, _HEADER)
     found = [Address(answer.node_id, answer.host, answer.port)] if api.key == _FIND else []
     return api.read(body, answer), found if found and found[0].node >= 0 else []
 
 
-def _api(body: Any) -> Api:
+def api_of(body: Any) -> Api | None:
+    """The API of a request, None for one that is no consumer's."""
     if isinstance(body, g.OffsetFetchRequest) and body.member_id is not None:
         return _OFFSET_FETCH_9
     if isinstance(body, g.OffsetCommitRequest) and body.knows_member_epochs:
         return _OFFSET_COMMIT_9
-    return _APIS[type(body)]
+    kind: type = type(body)
+    return _APIS.get(kind)
 
 
-def _by_topic(
+def by_topic(
     rows: Iterable[tuple[TopicPartition, Mapping[str, Any]]], key: str = "name"
 ) -> list[Mapping[str, Any]]:
+    """Fields of partitions, topic by topic."""
     topics: dict[str, list[Mapping[str, Any]]] = {}
     for partition, fields in rows:
         topics.setdefault(partition.topic, []).append(fields)
@@ -111,7 +112,7 @@ def _fetch(body: b.FetchRequest) -> Mapping[str, Any]:
         "isolation_level": body.isolation_level,
         "session_id": body.session_id,
         "session_epoch": body.session_epoch,
-        "topics": _by_topic(rows, "topic"),
+        "topics": by_topic(rows, "topic"),
         "forgotten_topics_data": [
             {"topic": topic, "partitions": numbers} for topic, numbers in forgotten.items()
         ],
@@ -174,7 +175,7 @@ def _list(body: b.ListOffsetsRequest) -> Mapping[str, Any]:
     return {
         "replica_id": -1,
         "isolation_level": body.isolation_level,
-        "topics": _by_topic(rows),
+        "topics": by_topic(rows),
     }
 
 
@@ -202,7 +203,7 @@ def _epoch_ends(body: b.OffsetForLeaderEpochRequest) -> Mapping[str, Any]:
         )
         for name, current, epoch in body.partitions
     ]
-    return {"replica_id": -1, "topics": _by_topic(rows, "topic")}
+    return {"replica_id": -1, "topics": by_topic(rows, "topic")}
 
 
 def _epochs_ended(body: Any, answer: Any) -> b.OffsetForLeaderEpochResponse:
@@ -248,7 +249,7 @@ def _commit(body: g.OffsetCommitRequest) -> Mapping[str, Any]:
         "generation_id": body.generation_id,
         "member_id": body.member_id,
         "group_instance_id": body.group_instance_id,
-        "topics": _by_topic(rows),
+        "topics": by_topic(rows),
     }
 
 

@@ -27,6 +27,7 @@ from refimpl.clients.consumer.messages import (
     Refused,
 )
 from refimpl.clients.consumer.position import Offset
+from refimpl.clients.producer.messages import GroupMetadata
 from refimpl.configs import CONSUMER, ConfigError
 from refimpl.edge.clients.connections import Connections, addresses
 from refimpl.edge.clients.deserializers import deserializer
@@ -166,6 +167,18 @@ class Consuming(ABC):
     def subscription(self) -> frozenset[str]:
         """The topics that it is subscribed to."""
         return self._machine.topics
+
+    def group_metadata(self) -> GroupMetadata:
+        """Its place in the group now, for a producer's `send_offsets_to_transaction` (KIP-447)."""
+        group, instance = self._config.group_id, self._config.group_instance_id
+        if group is None:
+            raise ConfigError("group_metadata needs a group.id")
+        member = self._machine.membership
+        if member is None:
+            return GroupMetadata(group, group_instance_id=instance)
+        generation = member.group_generation
+        name = "" if generation < 0 else member.member_id
+        return GroupMetadata(group, generation, name, instance)
 
     def seek(self, partition: Pair, offset: int) -> None:
         """Go on at this offset."""

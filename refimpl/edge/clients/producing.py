@@ -12,17 +12,25 @@ from refimpl.clients.config import read
 from refimpl.clients.producer.accumulator import ToAppend
 from refimpl.clients.producer.config import ProducerConfig
 from refimpl.clients.producer.machine import ProducerMachine
-from refimpl.clients.producer.messages import Delivered, Failed
+from refimpl.clients.producer.messages import Delivered, Failed, TransactionFailed
 from refimpl.configs import PRODUCER, ConfigError
 from refimpl.edge.clients.batches import BytesBatches
 from refimpl.edge.clients.connections import addresses
 from refimpl.edge.clients.interceptors import Interceptors
-from refimpl.edge.clients.records import OnDelivery, ProducerRecord, RecordMetadata, SendError
+from refimpl.edge.clients.records import (
+    OnDelivery,
+    ProducerRecord,
+    RecordMetadata,
+    SendError,
+    TransactionError,
+)
 from refimpl.edge.clients.securing import ClientSecurity, client_security
 from refimpl.edge.clients.serializers import Serializer, serializer
+from refimpl.messages.broker import TopicPartition
 from refimpl.storage.format.compression import Codec
 
 log = logging.getLogger(__name__)
+NO_OFFSETS: Mapping[TopicPartition, Any] = {}
 
 
 class Sent:
@@ -75,7 +83,8 @@ class Producing:
     def __attrs_post_init__(self) -> None:
         """Make the machine; its chance is this process's own."""
         bootstrap = tuple(range(-1, -1 - len(self.servers), -1))
-        batches = BytesBatches(Codec[self.config.compression_type.upper()])
+        codec = Codec[self.config.compression_type.upper()]
+        batches = BytesBatches(codec, self.config.transactional_id is not None)
         self.machine = ProducerMachine(self.config, batches, bootstrap, Random().random)
 
     def record(
@@ -127,6 +136,22 @@ class Producing:
         if self.interceptors.objects:
             self.interceptors.on_acknowledgement(metadata, error)
         return sent.future, metadata, error
+
+
+def offsets_of(offsets: Mapping[tuple[str, int], Any]) -> dict[TopicPartition, Any]:
+    """Offsets of an application: a number, or a number and metadata. Raises ValueError."""
+    found: dict[TopicPartition, Any] = {}
+    for name, value in offsets.items():
+        offset, metadata = (value, "") if isinstance(value, int) else value
+        if offset < 0:
+            raise ValueError(f"offset {offset}: expected 0 or more")
+        found[TopicPartition(*name)] = offset, -1, metadata
+    return found
+
+
+def error_of(output: TransactionFailed) -> TransactionError:
+    """The error that an application sees."""
+    return TransactionError(output.error, output.message, abortable=output.abortable)
 
 
 def _headers(given: Any) -> tuple[tuple[str, bytes | None], ...]:

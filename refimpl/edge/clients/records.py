@@ -46,5 +46,18 @@ class SendError(Exception):
         self.topic, self.partition = topic, partition
 
 
+class TransactionError(Exception):
+    """A call of a transactional producer has failed. `error` is Kafka's name of the reason.
+
+    Where it is `abortable`, the application may abort the transaction and begin another one; where
+    not, the producer can only be closed.
+    """
+
+    def __init__(self, error: str, message: str, *, abortable: bool) -> None:
+        """Says the error and the reason."""
+        super().__init__(f"{error}: {message}" if message else error)
+        self.error, self.abortable = error, abortable
+
+
 OnDelivery: TypeAlias = Callable[[RecordMetadata | None, SendError | None], Any]
 """Kafka's Callback: where the record is, or why it is not; the other one is None."""

@@ -16,13 +16,19 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    ("at", "printed"), [(0, "RecordMetadata("), (1, "RecordMetadata("), (2, "ConsumerRecord(")]
+    ("at", "printed"),
+    [
+        (0, "RecordMetadata(topic='orders'"),
+        (1, "RecordMetadata(topic='orders'"),
+        (2, "RecordMetadata(topic='bills'"),
+        (3, "ConsumerRecord(topic='orders'"),
+    ],
 )
 def test_an_example_runs(at: int, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
     known: dict[str, Any] = {}
     exec(EXAMPLES[at], known)
-    assert capsys.readouterr().out.startswith(f"{printed}topic='orders', partition=")
+    assert capsys.readouterr().out.startswith(f"{printed}, partition=")
 
 
 def test_the_defaults_are_those_of_the_settings() -> None:

@@ -1,0 +1,415 @@
+"""A producer's transactions: begun, filled, and ended once, at the coordinator of their id.
+
+As Kafka's TransactionManager: KIP-98, KIP-360 (a new epoch after what nobody knows), KIP-447
+(offsets with the group's generation). Its requests are those before transaction.version 2, which
+every Kafka from 2.8 on takes: partitions are added before their first batch is sent. One request is
+under way at a time.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from attrs import define, field
+
+from refimpl.clients.backoff import Backoff
+from refimpl.clients.network import coordinator_at
+from refimpl.clients.producer.delivery import Delivery
+from refimpl.clients.producer.errors import InvalidTransactionState
+from refimpl.clients.producer.messages import (
+    GroupMetadata,
+    TransactionCall,
+    TransactionDone,
+    TransactionFailed,
+)
+from refimpl.clients.requests import Nodes
+from refimpl.messages import group as g
+from refimpl.messages import transaction_coordination as t
+from refimpl.messages.broker import TopicPartition
+from refimpl.messages.controller import InitProducerIdResponse
+
+State: TypeAlias = Literal[
+    "uninitialized", "initializing", "ready", "open", "committing", "aborting", "abortable", "fatal"
+]
+Offsets = Mapping[TopicPartition, tuple[int, int, str]]
+Then = Callable[[int, Any], None]
+
+MOVED = frozenset(("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"))
+BUSY = frozenset(
+    ("COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "UNKNOWN_TOPIC_OR_PARTITION")
+)
+FENCED = frozenset(("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
+NEEDS_EPOCH = frozenset(("INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER_ID"))
+ABORTABLE = frozenset(
+    (
+        *("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "OPERATION_NOT_ATTEMPTED"),
+        *("FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "TRANSACTION_ABORTABLE"),
+        *("STALE_MEMBER_EPOCH", "INVALID_COMMIT_OFFSET_SIZE", "OFFSET_METADATA_TOO_LARGE"),
+        *("REBALANCE_IN_PROGRESS", "GROUP_ID_NOT_FOUND"),
+    )
+)
+TIMED_OUT = "REQUEST_TIMED_OUT"
+
+
+class Call(NamedTuple):
+    """A call of the application that waits for its result."""
+
+    handle: Any
+    kind: str
+    until_ms: float
+
+
+@define
+class SentOffsets:
+    """Offsets of a group on their way into the transaction."""
+
+    group: GroupMetadata
+    offsets: Offsets
+    is_added: bool = False
+
+
+@define(eq=False)
+class Transactions:
+    """The transactions of one producer, and the requests by which they are made."""
+
+    id: str
+    timeout_ms: int
+    max_block_ms: int
+    delivery: Delivery
+    nodes: Nodes
+    #: The nodes that may be asked for a coordinator
+    known: Callable[[], Sequence[int]]
+    backoff: Backoff
+    send: Callable[[int, int, Any, Then], None]
+    state: State = "uninitialized"
+    #: Partitions that are in the transaction, and those that have to be added
+    added: set[TopicPartition] = field(factory=set[TopicPartition], init=False)
+    adding: dict[TopicPartition, None] = field(factory=dict[TopicPartition, None], init=False)
+    outputs: list[TransactionDone | TransactionFailed] = field(
+        factory=list[TransactionDone | TransactionFailed], init=False
+    )
+    error: tuple[str, str] | None = field(default=None, init=False)
+    _offsets: SentOffsets | None = field(default=None, init=False)
+    #: The coordinator may know of the transaction
+    _is_begun: bool = field(default=False, init=False)
+    #: Another epoch is needed once the transaction is aborted
+    _needs_epoch: bool = field(default=False, init=False)
+    _call: Call | None = field(default=None, init=False)
+    _coordinator: int | None = field(default=None, init=False)
+    _of_groups: dict[str, int] = field(factory=dict[str, int], init=False)
+    _asking: bool = field(default=False, init=False)
+    _not_before: int = field(default=0, init=False)
+    _failures: int = field(default=0, init=False)
+
+    # The application
+
+    @property
+    def is_ending(self) -> bool:
+        """True from the call that ends a transaction until it has ended."""
+        return self.state in ("committing", "aborting")
+
+    @property
+    def is_open(self) -> bool:
+        """True if there is a transaction that has not ended."""
+        return self.state in ("open", "abortable") or self.is_ending
+
+    def why_not(self) -> tuple[str, str] | None:
+        """The reason for which no record may be sent now, if there is one."""
+        if self.state == "open":
+            return None
+        if self.state in ("abortable", "fatal"):
+            return self.error
+        return "INVALID_TXN_STATE", f"a record needs a transaction, and this one is {self.state}"
+
+    def begin(self) -> None:
+        """Begin a transaction. Raises InvalidTransactionState."""
+        self._must_be("begin", "ready")
+        self.state = "open"
+
+    def call(self, now: int, message: TransactionCall) -> None:
+        """A call that has a result. The same call again goes on with what it began before."""
+        kind, handle = message.kind, message.handle
+        expected: Mapping[str, tuple[State, ...]] = {
+            "init": ("uninitialized", "initializing"),
+            "offsets": ("open",),
+            "commit": ("open", "committing"),
+            "abort": ("open", "abortable", "aborting"),
+        }
+        if self._call is not None:
+            self._refuse(handle, "INVALID_TXN_STATE", f"{self._call.kind} has no result yet")
+            return
+        if kind != "abort" and self.state == "abortable" and self.error is not None:
+            self._refuse(handle, *self.error)
+            return
+        try:
+            self._must_be(kind, *expected[kind])
+        except InvalidTransactionState as refusal:
+            self._refuse(handle, *(self.error or (refusal.kafka_error, str(refusal))))
+            return
+        self._call = Call(handle, kind, now + self.max_block_ms)
+        if kind == "init":
+            self.state = "initializing"
+        elif kind == "commit":
+            self.state = "committing"
+        elif kind == "abort":
+            self.abort()
+        elif message.group is not None:
+            self._offsets = SentOffsets(message.group, message.offsets)
+
+    def abort(self) -> None:
+        """End the transaction without what is in it."""
+        self.state = "aborting"
+        self.adding.clear()
+        self._offsets = None
+
+    def see(self, partition: TopicPartition) -> None:
+        """A record is for this partition, which has to be added first."""
+        if partition not in self.added:
+            self.adding[partition] = None
+
+    def _must_be(self, wanted: str, *states: State) -> None:
+        if self.state not in states:
+            raise InvalidTransactionState(wanted, self.state)
+
+    # Errors
+
+    def batch_failed(self, error: str, message: str) -> None:
+        """Records were not written: the transaction can only be aborted."""
+        if error in ("PRODUCER_FENCED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+            self.fail(error, message)
+        elif self.state in ("open", "committing"):
+            self._needs_epoch |= error in FENCED | NEEDS_EPOCH
+            self._give_up(error, message or "a batch of the transaction was not written")
+
+    def fail(self, error: str, message: str) -> None:
+        """Nothing more can be done with this producer."""
+        self.state, self.error = "fatal", (error, message)
+        self._refuse_call(error, message)
+
+    def _give_up(self, error: str, message: str) -> None:
+        """The transaction can only be aborted; an abort goes on."""
+        if self.state in ("open", "committing"):
+            self.state, self.error = "abortable", (error, message)
+            self._offsets = None
+            self._refuse_call(error, message)
+
+    def _refuse_call(self, error: str, message: str) -> None:
+        if self._call is not None:
+            call, self._call = self._call, None
+            self._refuse(call.handle, error, message)
+
+    def _refuse(self, handle: Any, error: str, message: str) -> None:
+        abortable = self.state != "fatal"
+        self.outputs.append(TransactionFailed(handle, error, message, abortable))
+
+    def _done(self, *kinds: str) -> None:
+        if self._call is not None and self._call.kind in kinds:
+            call, self._call = self._call, None
+            self.outputs.append(TransactionDone(call.handle))
+
+    # Requests
+
+    def run(self, now: int, *, is_idle: bool) -> None:
+        """Ask the next thing. `is_idle`: no batch is without a result."""
+        if self._call is not None and now >= self._call.until_ms:
+            waited = f"no result within {self.max_block_ms} ms (max.block.ms)"
+            self._refuse_call(TIMED_OUT, waited)
+        if self._asking or now < self._not_before or self.state == "fatal":
+            return
+        if self.state == "initializing":
+            self._at_coordinator(now, self._initialize)
+        elif self.state in ("open", "committing") and self.adding:
+            self._at_coordinator(now, self._add_partitions)
+        elif self._offsets is not None:
+            self._send_offsets(now, self._offsets)
+        elif self.is_ending and is_idle:
+            self._end(now)
+
+    def due(self, now: int) -> float:
+        """When there is something to do by time alone."""
+        until = inf if self._call is None else self._call.until_ms
+        wants = self.state == "initializing" or self.adding or self._offsets or self.is_ending
+        if self._asking or not wants or self.state == "fatal":
+            return until
+        ready = self.nodes.any_ready_at(self._targets(), now)
+        return min(until, max(self._not_before, now + 1, ready))
+
+    def _targets(self) -> Iterable[int]:
+        return (*self.known(), *(() if self._coordinator is None else (self._coordinator,)))
+
+    def _at_coordinator(self, now: int, ask: Callable[[int, int], None]) -> None:
+        if self._coordinator is None:
+            self._find(now, g.TRANSACTION, self.id, self._found)
+        elif self.nodes.is_ready(self._coordinator, now):
+            ask(now, self._coordinator)
+
+    def _find(self, now: int, kind: int, key: str, found: Callable[[int], None]) -> None:
+        node = self.nodes.least_loaded(self.known(), now)
+        if node is None:
+            return
+
+        def told(at: int, answer: g.FindCoordinatorResponse | None) -> None:
+            one = None if answer is None else answer.coordinators[0]
+            if one is not None and one.error is None:
+                self._failures = 0
+                found(coordinator_at(one.node_id))
+            else:
+                self._react(at, None if one is None else one.error)
+
+        self._ask(now, node, g.FindCoordinatorRequest(kind, (key,)), told)
+
+    def _found(self, node: int) -> None:
+        self._coordinator = node
+
+    def _ask(self, now: int, node: int, body: Any, then: Then) -> None:
+        self._asking = True
+
+        def answered(at: int, answer: Any) -> None:
+            self._asking = False
+            if self.state != "fatal":
+                then(at, answer)
+
+        self.send(now, node, body, answered)
+
+    def _initialize(self, now: int, node: int) -> None:
+        identity = self.delivery.producer_id, self.delivery.epoch
+        body = t.InitTransactionalIdRequest(self.id, self.timeout_ms, *identity)
+
+        def told(at: int, answer: InitProducerIdResponse | None) -> None:
+            if answer is None or answer.error is not None:
+                self._react(at, None if answer is None else answer.error)
+                return
+            self._failures = 0
+            self.delivery.identify(answer.producer_id, answer.producer_epoch)
+            self.state, self.error, self._needs_epoch = "ready", None, False
+            self._done("init", "abort", "commit")
+
+        self._ask(now, node, body, told)
+
+    def _add_partitions(self, now: int, node: int) -> None:
+        asked = tuple(self.adding)
+        identity = self.delivery.producer_id, self.delivery.epoch
+        body = t.AddPartitionsToTxnRequest(self.id, *identity, asked, transaction_version=0)
+        self._is_begun = True
+
+        def told(at: int, answer: t.AddPartitionsToTxnResponse | None) -> None:
+            errors = dict(answer.partitions) if answer is not None else {}
+            wrong = [error for error in errors.values() if error is not None]
+            # The others were not attempted: the reason is another one.
+            wrong.sort(key="OPERATION_NOT_ATTEMPTED".__eq__)
+            if answer is None or wrong:
+                self._react(at, wrong[0] if wrong else None)
+                return
+            self._failures = 0
+            for partition in asked:
+                self.adding.pop(partition, None)
+                self.added.add(partition)
+
+        self._ask(now, node, body, told)
+
+    def _send_offsets(self, now: int, sent: SentOffsets) -> None:
+        """Add the group's partition, find the group's coordinator, and commit there."""
+        group = sent.group
+        if not sent.is_added:
+            self._at_coordinator(now, lambda at, node: self._add_offsets(at, node, sent))
+            return
+        node = self._of_groups.get(group.group_id)
+        if node is None:
+            found = self._of_groups.__setitem__
+            self._find(now, g.GROUP, group.group_id, lambda to: found(group.group_id, to))
+        elif self.nodes.is_ready(node, now):
+            self._commit_offsets(now, node, sent)
+
+    def _add_offsets(self, now: int, node: int, sent: SentOffsets) -> None:
+        identity = self.delivery.producer_id, self.delivery.epoch
+        body = t.AddOffsetsToTxnRequest(self.id, *identity, sent.group.group_id)
+        self._is_begun = True
+
+        def told(at: int, answer: t.AddOffsetsToTxnResponse | None) -> None:
+            if answer is None or answer.error is not None:
+                self._react(at, None if answer is None else answer.error)
+                return
+            self._failures, sent.is_added = 0, True
+
+        self._ask(now, node, body, told)
+
+    def _commit_offsets(self, now: int, node: int, sent: SentOffsets) -> None:
+        group = sent.group
+        rows = [
+            g.CommittedPartition(partition, offset, epoch, metadata)
+            for partition, (offset, epoch, metadata) in sent.offsets.items()
+        ]
+        body = g.TxnOffsetCommitRequest(
+            *(group.group_id, self.id, self.delivery.producer_id, self.delivery.epoch, rows),
+            *(group.member_id, group.generation_id, group.group_instance_id),
+        )
+
+        def told(at: int, answer: g.TxnOffsetCommitResponse | None) -> None:
+            wrong = [] if answer is None else [e for _, e in answer.partitions if e is not None]
+            if answer is None or wrong:
+                if answer is None or wrong[0] in MOVED:
+                    self._of_groups.pop(group.group_id, None)
+                self._react(at, wrong[0] if wrong else None, at_group=True)
+                return
+            self._failures = 0
+            if self._offsets is sent:
+                self._offsets = None
+                self._done("offsets")
+
+        self._ask(now, node, body, told)
+
+    # The end
+
+    def _end(self, now: int) -> None:
+        for partition in [*self.delivery.resolvable()]:
+            self.delivery.resolve(partition)
+        if self._is_begun:
+            self._at_coordinator(now, self._end_at)
+        else:
+            self._ended(now)
+
+    def _end_at(self, now: int, node: int) -> None:
+        identity = self.delivery.producer_id, self.delivery.epoch
+        commits = self.state == "committing"
+        body = t.EndTxnRequest(self.id, *identity, commits, transaction_version=0)
+
+        def told(at: int, answer: t.EndTxnResponse | None) -> None:
+            if answer is None or answer.error is not None:
+                error = None if answer is None else answer.error
+                self._needs_epoch |= error in NEEDS_EPOCH
+                if error in NEEDS_EPOCH and not commits:  # the coordinator knows of none
+                    self._ended(at)
+                else:
+                    self._react(at, error)
+                return
+            self._failures = 0
+            self._ended(at)
+
+        self._ask(now, node, body, told)
+
+    def _ended(self, now: int) -> None:
+        """The next transaction may begin, in another epoch if one is needed."""
+        self.added.clear()
+        self.adding.clear()
+        self._is_begun = False
+        if self._needs_epoch or self.delivery.restarting:
+            self.state = "initializing"
+            self.run(now, is_idle=True)
+        else:
+            self.state, self.error = "ready", None
+            self._done("abort", "commit")
+
+    def _react(self, now: int, error: str | None, *, at_group: bool = False) -> None:
+        """Do what an error asks for; None is a connection that has ended."""
+        if error is None or error in MOVED | BUSY:
+            if (error is None or error in MOVED) and not at_group:
+                self._coordinator = None
+            self._not_before = now + self.backoff.wait_ms(self._failures)
+            self._failures += 1
+        elif error in FENCED:
+            self.fail("PRODUCER_FENCED", "another producer has this transactional.id now")
+        elif error in ABORTABLE | NEEDS_EPOCH and self.state in ("open", "committing"):
+            self._needs_epoch |= error in NEEDS_EPOCH
+            self._give_up(error, "the transaction can only be aborted")
+        else:
+            self.fail(error, "the coordinator refuses it, and this producer cannot go on")
