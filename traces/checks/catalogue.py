@@ -22,6 +22,7 @@ from traces.checks import (
     share,
     standing,
     starts,
+    stuck,
     topics,
     transactions,
 )
@@ -43,6 +44,7 @@ MODULES = (
         handover,
         share,
         disposal,
+        stuck,
         topics,
     ),
 )

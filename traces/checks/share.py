@@ -18,7 +18,7 @@ from traces.model.schema import NONE, Detail, Flag, Op, Outcome
 from traces.model.sorting import order_by
 
 MS = 1_000_000
-_ACCEPT, _RELEASE, _REJECT, _RENEW = (
+_ACCEPT, _RELEASE, _REJECT, RENEW = (
     Detail.ACKS[ack] for ack in ("accept", "release", "reject", "renew")
 )
 _FIELDS = " ".join(
@@ -32,7 +32,7 @@ _COLUMNS = "outcome detail"
 @once
 def share_groups(p: Rows) -> Ints:
     """Groups that are known to share: by their settings, or by what their members did."""
-    acting = p.group[p.where(Op.ACQUIRE, Op.ACKNOWLEDGE)]
+    acting = p.group[p.where(Op.ACQUIRE, Op.ACKNOWLEDGE, Op.WAITED)]
     settings = (p.context.lock, p.context.delivery_limit, p.context.share_committed_only)
     named = [one.numbers[one.values[:-1] != UNSET] for one in settings]
     return np.unique(np.concatenate([acting[acting != NONE], *named]))
@@ -56,7 +56,7 @@ def deliveries(p: Partition) -> Deliveries:
     rows = rows[order_by(p.group[rows], p.offset[rows], p.process[rows], rows)]
     acquired = p.op[rows] == Op.ACQUIRE
     own = firsts(p.group[rows], p.offset[rows], p.process[rows])
-    renewed = ~acquired & (p.detail[rows] == _RENEW)
+    renewed = ~acquired & (p.detail[rows] == RENEW)
     # One run per delivery: it begins with the acquisition and ends before the next.
     run = np.cumsum(acquired | own) - 1
     begins = np.flatnonzero(acquired | own)

@@ -19,7 +19,7 @@ from traces.engines.packed_batches import Narrow, larger, unpack
 from traces.model.arrow import pa
 from traces.model.columns import Column, Columns, calls, firsts
 from traces.model.context import Context, Ints
-from traces.model.schema import NONE, Flag
+from traces.model.schema import NONE, Flag, Op
 from traces.model.sorting import order_by
 from traces.model.table import bucket_of, spans, take
 
@@ -36,6 +36,7 @@ STATISTICS_DDL = "bucket int, cut int, kind int, packed binary"
 STATISTICS = pa.schema(
     [*((n, pa.int32()) for n in ("bucket", "cut", "kind")), ("packed", pa.binary())]
 )
+_WHOLE = -2  # for a stretch: below all others, which begin with -1 for no offset
 _NOTHING: Ints = np.empty(0, np.int64)
 
 
@@ -77,7 +78,8 @@ def stretches(pieces: Iterable[Columns], limits: Limits) -> Iterator[Any]:
         there = (columns["topic"] != NONE) & (columns["partition"] != NONE)
         rows = np.flatnonzero(there & ((columns["flags"] & Flag.FORMER) == 0))
         keys = [take(columns[n], rows) for n in ("run", "topic", "partition")]
-        keys.append(take(columns["offset"], rows).astype(np.int64) >> limits.grain)
+        stretch = take(columns["offset"], rows).astype(np.int64) >> limits.grain
+        keys.append(np.where(calls(columns, Op.WAITED)[rows], _WHOLE, stretch))
         if len(rows):
             order = order_by(*keys)
             starts = np.flatnonzero(firsts(*(key[order] for key in keys)))
@@ -90,8 +92,9 @@ def stretches(pieces: Iterable[Columns], limits: Limits) -> Iterator[Any]:
 def laid_out(counted: Any, contexts: Mapping[int, Context], limits: Limits) -> list[Cut]:
     """Lay out the blocks of each partition that is too large, from a table of stretches.
 
-    A compacted topic is left whole: its keys reach over all blocks. So is a Jepsen history: it is
-    small.
+    A compacted topic is left whole: its keys reach over all blocks. So is a partition for whose
+    records a share group waits: others of them may be taken in another block. So is a Jepsen
+    history: it is small.
     """
     names = ("run", "topic", "partition", "stretch", "rows")
     columns: dict[str, Ints] = {name: counted[name].to_numpy() for name in names}
@@ -102,6 +105,8 @@ def laid_out(counted: Any, contexts: Mapping[int, Context], limits: Limits) -> l
         run, topic, partition = (int(columns[name][start]) for name in names[:3])
         context = contexts[run]
         rows = columns["rows"][start:end]
+        if columns["stretch"][start] == _WHOLE:
+            continue
         if int(rows.sum()) > limits.rows and not context.jepsen and context.compacted[topic] == 0:
             begin = _starts(columns["stretch"][start:end], rows, limits) << limits.grain
             if len(begin) > 1:

@@ -29,7 +29,7 @@ LARGE = 1_000  # rows of a partition that is judged by itself
 FEWEST = 8  # partitions of a pack
 ROWS = 100_000  # of a pack
 _SPECIAL = (
-    *(Op.ACQUIRE, Op.ACKNOWLEDGE, Op.LIST_OFFSETS, Op.TXN_OFFSETS),
+    *(Op.ACQUIRE, Op.ACKNOWLEDGE, Op.WAITED, Op.LIST_OFFSETS, Op.TXN_OFFSETS),
     *(Op.FORGET, Op.DELETE_RECORDS, *DUMPS),
 )
 _APART = Flag.FORMER | Flag.REMADE | Flag.UNKNOWN_PARTITION

@@ -25,6 +25,7 @@ _REPORTED = {
     Op.PARTITIONS: "partition_counts",
 }
 _ENDED = {Op.SCAN_END: Op.SCAN, Op.DUMP_END: Op.DUMP}
+_CALLED = {Op.MARKER: "dump", Op.WAITED: "acquire"}
 _WORDS = {
     Op.RESET: ("reason", {number: word for word, number in Detail.RESETS.items()}),
     Op.MARKER: ("control", {number: word for word, number in Detail.MARKERS.items()}),
@@ -71,8 +72,14 @@ def _line(rows: list[RowValues], clients: Clients) -> Line:
         line["records"] = [_record(row, clients) for row in own]
     elif op in _NAMING:
         line["partitions"] = [_name(row, clients) for row in own]
+    elif op is Op.WAITED:
+        line |= {"records": [], "partitions": [_name(row, clients) for row in own]}
     elif op in TOPICS:
-        line["topics"] = [clients.names.topics.name(row["topic"]) for row in own]
+        line["topics"] = [
+            clients.names.topics.name(row["topic"]) for row in own if row["partition"] == NONE
+        ]
+        if of := [_name(row, clients) for row in own if row["partition"] != NONE]:
+            line["partitions"] = of
     known = [row for row in own if row["offset"] != NONE]
     if "records" not in line and (known or op is Op.COMMITTED):
         line["offsets"] = {_name(row, clients): row["offset"] for row in known}
@@ -98,7 +105,7 @@ def _call(row: RowValues, op: Op, clients: Clients) -> Line:
     listed = op in _LISTED or op is Op.LIST_OFFSETS
     dumped = op in (Op.DUMP, Op.MARKER)
     line: Line = {
-        "op": "list_offsets" if listed else "dump" if op is Op.MARKER else op.name.lower(),
+        "op": "list_offsets" if listed else _CALLED.get(op, op.name.lower()),
         "outcome": Outcome(row["outcome"]).name.lower(),
         "invoked_ns": row["inv"],
         "query": _LISTED.get(op, row["timestamp"]) if listed else None,

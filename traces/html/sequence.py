@@ -32,6 +32,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "log_start": ("poll", "log start {offset}"),
     "last_stable": ("poll", "last stable offset {offset}"),
     "acquire": ("acquire", "offset {offset}: id {id}"),
+    "waited": ("acquire", "nothing"),
     "acknowledge": ("acknowledge offset {offset}", "acknowledged"),
     "delete_records": ("delete records below {offset}", "deleted"),
     "dump": ("read a replica's log", "offset {offset}: id {id}"),
@@ -52,7 +53,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 }
 _LOG = {
     *("send", "poll", "scan", "scan_end", "earliest", "latest", "list_offsets", "mark"),
-    *("log_start", "last_stable", "acquire", "acknowledge", "delete_records"),
+    *("log_start", "last_stable", "acquire", "waited", "acknowledge", "delete_records"),
     *("dump", "marker", "dump_end"),
 }
 _GROUP = {"commit", "committed", "assigned", "revoked", "lost"}

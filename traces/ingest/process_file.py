@@ -49,6 +49,8 @@ _PLAIN = frozenset((*_INTS, *_WORDS, "records", "error"))
 _PLAIN_OPS = frozenset(("send", "poll", "process"))
 # A call that has one of these and nothing in it says that it concerns nothing.
 _LISTS = frozenset(("records", "partitions", "offsets", "topics"))
+# Calls of a share group's member that tell the partitions of the topics that it subscribes to.
+_OF_SHARE_GROUPS = (Op.SUBSCRIBE, Op.ACQUIRE)
 # Calls that concern each partition that they list, whether or not there is an offset for it.
 _LISTING = frozenset(
     (Op.COMMITTED, Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.PAUSE, Op.RESUME)
@@ -275,6 +277,8 @@ class Reader:
         named = self._named_rows(op, partitions, offsets, query)
         if op in TOPICS:
             named = [{"topic": topic} for topic in _of_type(list[str], call, "topics")]
+        if op in _OF_SHARE_GROUPS:
+            self._in_share_group(op, partitions, fields, bool(records), topic_ids)
         unanswered = op is Op.COMMITTED and "offsets" not in call and bool(named)
         if unanswered:
             named = []  # no answer is not the answer that there is none
@@ -328,6 +332,24 @@ class Reader:
                 self._rows.call(len(rows), fields | {"op": op.value})
                 self._rows.records += _identified(rows, topic_ids)
 
+    def _in_share_group(
+        self,
+        op: Op,
+        partitions: list[str],
+        fields: dict[str, int | None],
+        given: bool,
+        topic_ids: dict[str, str],
+    ) -> None:
+        """Add the partitions that a share group's member asks for, or of which it waits in vain."""
+        rows: list[Line] = []
+        for name in partitions if not given else ():
+            topic, partition = self._topic_partition(name)
+            rows.append({"topic": topic, "partition": partition})
+        if rows:
+            op = Op.WAITED if op is Op.ACQUIRE else op
+            self._rows.call(len(rows), fields | {"op": op.value})
+            self._rows.records += _identified(rows, topic_ids)
+
     def _counts(self, call: Line, fields: dict[str, int | None]) -> None:
         """Add the partition counts of topics, as far as this client knew them."""
         counts = _of_type(dict[str, int], call, "partition_counts")
@@ -340,7 +362,7 @@ class Reader:
     def _named_rows(
         self, op: Op, partitions: list[str], offsets: dict[str, int], query: Any
     ) -> list[Line]:
-        if op in (Op.SEND, Op.POLL, Op.PROCESS, *TOPICS):
+        if op in (Op.SEND, Op.POLL, Op.PROCESS, Op.ACQUIRE, *TOPICS):
             return []
         # Below 0 a time is none: Kafka has names for some, which say nothing of any record.
         asked = query if type(query) is int and query >= 0 else None

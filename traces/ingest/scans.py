@@ -10,7 +10,7 @@ from traces.ingest.evidence import Evidence
 from traces.ingest.locations import Locations
 from traces.model.columns import Bools, IntColumns, firsts
 from traces.model.lacking import GROUP, PARTITION, SCANNED, Key
-from traces.model.meta import Meta, ShareGroup
+from traces.model.meta import Meta
 from traces.model.names import Names
 from traces.model.schema import NONE, Op, Outcome
 
@@ -24,7 +24,7 @@ def partitions_of(topic: int, columns: IntColumns, meta: Meta, names: Names) -> 
 
 
 def look_for_sizes(evidence: Evidence, locations: Locations, meta: Meta, names: Names) -> None:
-    """Find out whether it is known how many partitions there are, and how often to deliver."""
+    """Find out whether it is known how many partitions there are."""
     columns = locations.digest
     subscribed = set(columns["topic"][columns["op"] == Op.SUBSCRIBE].tolist()) - {NONE}
     unknown = [
@@ -38,13 +38,6 @@ def look_for_sizes(evidence: Evidence, locations: Locations, meta: Meta, names: 
         )
         numbers = [names.topics.number(name) for name in unknown]
         locations.put("topics.partitions", GROUP, locations.groups_of_topics(numbers))
-    sharing = set(columns["group"][columns["op"] == Op.ACQUIRE].tolist()) - {NONE}
-    groups = map(names.groups.name, sorted(sharing))
-    unlimited = [g for g in groups if meta.share_groups.get(g, ShareGroup()).delivery_limit is None]
-    if unlimited:
-        evidence.missing["share_groups.delivery_limit"] = (
-            f"meta.json does not tell the delivery_limit of {', '.join(unlimited[:4])}"
-        )
 
 
 def look_for_scans(

@@ -36,6 +36,7 @@ from traces.ingest.logs import (
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.scans import look_for_scans, look_for_sizes, partitions_of
 from traces.ingest.senders import look_for_senders, senders_of
+from traces.ingest.sharing import look_for_share_groups
 from traces.ingest.summary import DIGEST, LAST, Absent, Counts, Summary, of_unknown_partition
 from traces.ingest.transactions import SENT, alone, attempts, prove, shown, undecided
 from traces.model.columns import Bools, MutableColumns
@@ -246,6 +247,7 @@ class Whole:
         look_for_senders(evidence, meta, names, self.digest, self.senders)
         look_for_whole_logs(evidence, locations, names, meta)
         look_for_sizes(evidence, locations, meta, names)
+        look_for_share_groups(evidence, locations, meta, names)
         locations.put_same("lives", self.remade)
         unproved = None if meta.transaction_ends == "some" else self.unproved_in
         locate_what_follows(evidence, locations, unproved)

@@ -44,6 +44,7 @@ def of_groups(meta: Meta, names: Names, processing: Collection[int]) -> Mapping[
         "lock": [g and g.lock_ms for g in share_groups],
         "delivery_limit": [g and g.delivery_limit for g in share_groups],
         "share_committed_only": [g and _committed_only(g.isolation) for g in share_groups],
+        "stuck": [g and g.stuck_ms for g in share_groups],
         "others": [meta.committers_of(name) == "some" for name in names.groups.names],
     }
     return {name: setting(names.groups.numbers, values) for name, values in settings.items()}

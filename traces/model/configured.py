@@ -21,7 +21,7 @@ _EXCUSES = ("weak_acks", "retries", "unclean", "unflushed", "processes", "late_r
 _UNKNOWN_IN_HISTORIES = (
     *("loss_until", "loss_clock", "partitioner", "racked", "append_time", "compaction_lag"),
     *("delete_retention", "reset_latest", "committed_only", "session_timeout", "txn_timeout"),
-    *("partitions", "ended", "lock", "delivery_limit", "share_committed_only"),
+    *("partitions", "ended", "lock", "delivery_limit", "share_committed_only", "stuck"),
 )
 
 

@@ -160,6 +160,7 @@ class Context:
     lock: Setting
     delivery_limit: Setting
     share_committed_only: Setting
+    stuck: Setting  # by share group: how long records may wait beyond a lock, in ms
     late_requests: Setting  # whether a request may come again, or late, without its client's doing
     ends_known: bool  # nobody ends a transaction but its producer
     others: Setting  # by group: 1 where not all who commit for it were recorded

@@ -82,6 +82,8 @@ class ShareGroup:
     lock_ms: int | None = None
     delivery_limit: int | None = None
     isolation: str | None = None
+    # No setting of Kafka's: how long records may wait, beyond a lock, for members that poll.
+    stuck_ms: int | None = None
 
 
 @frozen
@@ -197,12 +199,12 @@ _ANY_CASE: Mapping[str, tuple[str, ...]] = {
 _LISTS = {"cleanup_policy": ("delete", "compact")}
 _AT_LEAST = {
     **{"partitions": 1, "replication_factor": 1, "min_insync_replicas": 1, "max_in_flight": 1},
-    "group_retention": 1,
+    **{"group_retention": 1, "stuck_ms": 1},
 }
 # More than any topic has, and few enough to be counted one by one.
 MOST_PARTITIONS = 1_000_000
 _AT_MOST = {"partitions": MOST_PARTITIONS}
-_SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str}
+_SHARE_GROUP = {"lock_ms": int, "delivery_limit": int, "isolation": str, "stuck_ms": int}
 _WORDS = {
     int: "a whole number",
     str: "a string",

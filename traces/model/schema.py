@@ -62,6 +62,7 @@ class Op(IntEnum):
     ALTER_CONFIGS = 51  # an administrator changed settings of topics
     METADATA = 50  # what a client's metadata told, such as how many partitions topics have
     PARTITIONS = 49  # a client knew, or was told, that a topic has so many partitions
+    WAITED = 52  # a share group's member polled this partition that long, and was given nothing
     CREATE_TOPICS = 38
     DELETE_TOPICS = 39
     DESCRIBE_TOPICS = 40  # somebody asked for the id of a topic
@@ -82,6 +83,7 @@ MARKS: Final = frozenset(
         Op.DUMP_MARK,
         Op.DUMP_START,
         Op.PARTITIONS,
+        Op.WAITED,
     }
 )
 # Calls about whole topics, by their names.

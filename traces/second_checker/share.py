@@ -180,3 +180,88 @@ def _undecided(h: History, given: Row, sent: Row) -> None:
         asked = h.commit_asked(attempt)
         early = asked is not None and asked[0] is not None and (given.ret or 0) < asked[0]
         must(h.state(attempt) == ABORTED or early, "a transaction had been asked to commit")
+
+
+@predicate("S6", "waited committed scan")
+def not_stuck(h: History, rows: list[Row]) -> None:
+    """Members poll from a to b, o waits, nobody holds any ⇒ b − a ≤ lock_ms + stuck_ms."""
+    ops(rows, "waited", "committed", "scan")
+    partition, (last, start, there) = one_partition(rows), rows
+    must(last.ok and start.ok and last.group == start.group, "the groups differ")
+    settings = _settings(h, last.group)
+    lock, stated = known("a limit is missing", settings.get("lock_ms"), settings.get("stuck_ms"))
+    (until,) = known("a time is missing", last.ret)
+    since, apart = until - (lock + stated) * _MS, stated * _MS // 4
+    _nobody_holds(h, last, since, until, lock * _MS)
+    _all_poll(h, last, since, until, apart)
+    mine = [r for r in h.rows(partition, "committed") if r.ok and r.group == last.group]
+    starts = [r for r in mine if r.offset is not None and r.ret is not None]
+    _without_gap("did the coordinators answer", [r.ret for r in starts], since, until, apart)
+    ends = [r for r in h.rows(partition, "latest") if r.ok and r.ret is not None]
+    if settings.get("isolation") != "read_uncommitted":
+        ends = [r for r in ends if r.line.get("isolation") == "read_committed"]
+    _without_gap("did the leader answer", [r.ret for r in ends], since, until, apart)
+    (own,) = known("an offset is missing", there.offset)
+    told = [r.offset or 0 for r in ends if (r.ret or 0) <= since]
+    must(own < max(told, default=0), "nobody was told that it is committed")
+    begin = [r.offset or 0 for r in starts if since <= (r.ret or 0) <= until]
+    must(own >= max(begin, default=0), "it lies below the group's start")
+    must(own in visible(h, partition, early=True), "no reader must be given it")
+    acks = [r for r in h.at(partition, own, "acknowledge") if r.group == last.group]
+    ended = [r for r in acks if r.outcome != "fail" and r.record.get("ack") in _FINAL]
+    ended = [r for r in ended if (r.inv or 0) <= until]
+    must(not ended, "it was accepted or rejected, or may have been")
+    given = [r for r in h.at(partition, own, "acquire") if r.ok and r.group == last.group]
+    given = [r for r in given if (r.inv or 0) <= until]
+    counts: list[int] = [r.record.get("delivery_count", 0) for r in given]
+    most: Any = settings.get("delivery_limit")
+    must(most is None or max(counts, default=0) < most, "it was given up")
+
+
+def _nobody_holds(h: History, last: Row, since: int, until: int, lock: int) -> None:
+    """No record of the partition is held at any time from since to until."""
+    for row in h.rows(last.partition, "acquire", "acknowledge"):
+        renews = row.op == "acknowledge" and row.record.get("ack") == "renew"
+        taken = row.ok if row.op == "acquire" else renews and row.outcome != "fail"
+        if row.group != last.group or not taken:
+            continue
+        over = _NEVER if row.ret is None else row.ret + lock
+        ended = _ended(h, row) if row.op == "acquire" else None
+        if ended is not None and ended.ok and ended.ret is not None:
+            over = ended.ret
+        must((row.inv or 0) > until or over <= since, "a member held a record")
+
+
+def _all_poll(h: History, last: Row, since: int, until: int, apart: int) -> None:
+    """Whoever is a member is one all the time, and polls without a gap that is longer."""
+    joins = [r for r in h.rows(last.partition, "joined") if r.ok and r.group == last.group]
+    members = {r.process for r in joins}
+    must(last.process in members, "it is no member")
+    for process in members:
+        own = [r for r in joins if r.process == process]
+        left = h.ended.get(process)
+        gone = _NEVER if left is None else left
+        came = min(r.inv or 0 for r in own)
+        if came >= until or gone <= since:
+            continue
+        moves = [r.inv or 0 for r in own] + [r.ret or 0 for r in own]
+        must(max(moves) <= since and gone >= until, "a member came or left")
+        polls = [r for r in h.rows(last.partition, "waited") if r.ok and r.process == process]
+        times = [(r.inv or 0, r.ret) for r in polls if r.ret is not None]
+        _covered("did every member poll", [(came, came), *times], since, until, apart)
+
+
+def _without_gap(what: str, times: list[int | None], since: int, until: int, apart: int) -> None:
+    points = [(time, time) for time in times if time is not None]
+    _covered(what, points, since, until, apart)
+
+
+def _covered(what: str, times: list[tuple[int, int]], since: int, until: int, apart: int) -> None:
+    """From since to until no moment lies in a longer gap between these times."""
+    chains: list[tuple[int, int]] = []
+    for begin, end in sorted(times):
+        if chains and begin <= chains[-1][1] + apart:
+            chains[-1] = chains[-1][0], max(chains[-1][1], end)
+        else:
+            chains.append((begin, end))
+    must(any(begin <= since and end >= until for begin, end in chains), f"not always {what}")

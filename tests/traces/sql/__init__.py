@@ -78,7 +78,12 @@ def _reported(line: Line) -> Iterator[tuple[str, str | None, int | None, dict[st
     if op == "subscribe":
         for topic in line.get("topics", ()):
             yield op, f"{topic}:", None, {}
+        for tp in line.get("partitions", ()):
+            yield "joined", tp, None, {}
         return
+    if op == "acquire" and not line["records"]:
+        for tp in line.get("partitions", ()):
+            yield "waited", tp, None, {}
     for r in line.get("records", ()):
         more = {"id": str(r["id"]) if "id" in r else None, "key": r.get("key"), "ack": r.get("ack")}
         more |= {
@@ -197,6 +202,24 @@ create view stays as select a.grp, a.process, min(a.inv) as since, greatest(max(
     (select max(greatest(x.inv, x.ret)) from r x where x.process = a.process)) as until
   from r a left join ended e using (process) where a.op in ('assigned', 'call assigned')
     and a.outcome = 'ok' and a.grp is not null group by a.grp, a.process;
+create view told_ends as select h.grp, e.tp, e.off, e.ret from r e, shares h
+  where e.op = 'latest' and e.outcome = 'ok' and e.off is not null and e.ret is not null
+    and (h.iso = 'read_uncommitted' or e.iso = 'read_committed');
+create view told_starts as select grp, tp, off, ret from r where op = 'committed'
+  and outcome = 'ok' and off is not null and ret is not null;
+create view signs as select 'polled' as kind, grp, tp, process, inv, ret from r
+    where op = 'waited' and outcome = 'ok' and ret is not null
+  union all select 'polled', grp, tp, process, min(inv), min(inv) from r
+    where op = 'joined' and outcome = 'ok' group by grp, tp, process
+  union all select 'end', grp, tp, '', ret, ret from told_ends
+  union all select 'start', grp, tp, '', ret, ret from told_starts;
+create table chains as select kind, grp, tp, process, min(inv) as since, max(ret) as until
+  from (select *, sum(new) over (partition by kind, grp, tp, process order by inv, ret
+        rows unbounded preceding) as nth
+    from (select *, (inv > coalesce(max(ret) over (partition by kind, grp, tp, process
+          order by inv, ret rows between unbounded preceding and 1 preceding), -1)
+          + stuck(grp) // 4)::int as new from signs where stuck(grp) is not null))
+  group by kind, grp, tp, process, nth;
 create macro parted(g, one, two) as not exists (from stays s where s.grp = g)
   or exists (from stays s where s.grp = g and s.until >= one and s.until < two
     and not exists (from stays o where o.grp = g and o.since <= s.until and o.until > s.until));
@@ -277,7 +300,7 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
         for c, s in meta.get("consumers", {}).items()
     ]
     shares = [
-        (g, s["delivery_limit"], s["isolation"], s["lock_ms"])
+        (g, s["delivery_limit"], s["isolation"], s["lock_ms"], s.get("stuck_ms"))
         for g, s in meta.get("share_groups", {}).items()
     ]
     timeouts = [
@@ -297,7 +320,7 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
         ),
         ("timeouts", "name varchar, ms bigint", timeouts),
         ("hashers", "name varchar, partitioner varchar", hashers),
-        ("shares", "grp varchar, most int, iso varchar, ms bigint", shares),
+        ("shares", "grp varchar, most int, iso varchar, ms bigint, stuck bigint", shares),
     ):
         db.execute(f"create table {name} ({columns})")
         if values:
@@ -311,6 +334,7 @@ def _settings(db: duckdb.DuckDBPyConnection, meta: dict[str, Any]) -> None:
         create macro compaction_lag(x) as (select max(p.lag) * 1000000 from parts p
             where p.topic = x);
         create macro lock(g) as (select max(ms) * 1000000 from shares h where h.grp = g);
+        create macro stuck(g) as (select max(stuck) * 1000000 from shares h where h.grp = g);
         create macro hanging_after(c) as (select max(ms) * 1000000 + 20000000000 from timeouts t
             where t.name = split_part(c, '#', 1));
         create macro head(x) as coalesce((select max(off) from r e where e.tp = x

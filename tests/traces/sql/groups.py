@@ -157,4 +157,37 @@ QUERIES = {
         and exists (from sends s where s.tp = a.tp and s.id = a.id)
         and not exists (from sends s where s.tp = a.tp and s.id = a.id
                         and s.state <> 'aborted' and (s.state = 'none' or a.ret >= s.asked))""",
+    "S6": """from (from r select *, ret - lock(grp) - stuck(grp) as since
+              where op = 'waited' and outcome = 'ok' and stuck(grp) is not null) w
+        where not exists (from r k where k.grp = w.grp and k.tp = w.tp and k.inv <= w.ret
+            and ((k.op = 'acquire' and k.off is not null and k.outcome = 'ok')
+              or (k.op = 'acknowledge' and k.ack = 'renew' and k.outcome <> 'fail'))
+            and w.since < coalesce(case when k.op = 'acquire' then
+                (select case when min_by(e.outcome, e.n) = 'ok' then min_by(e.ret, e.n) end
+                 from r e where e.op = 'acknowledge' and e.process = k.process and e.tp = k.tp
+                 and e.off = k.off and e.n > k.n and e.ack <> 'renew') end,
+              k.ret + lock(k.grp), w.ret))
+        and exists (from r j where j.op = 'joined' and j.grp = w.grp and j.tp = w.tp
+            and j.process = w.process and j.outcome = 'ok')
+        and not exists (from (from r j select process, min(inv) as came, max(ret) as there,
+                coalesce((select max(inv) from r e where e.process = j.process
+                  and e.op in ('call close', 'call crash')), w.ret) as gone
+              where j.op = 'joined' and j.grp = w.grp and j.tp = w.tp and j.outcome = 'ok'
+              group by process) m
+            where m.came < w.ret and m.gone > w.since and (m.there > w.since or m.gone < w.ret
+              or not exists (from chains c where c.kind = 'polled' and c.grp = w.grp
+                and c.tp = w.tp and c.process = m.process
+                and c.since <= w.since and c.until >= w.ret)))
+        and (select count(distinct kind) from chains c where c.grp = w.grp and c.tp = w.tp
+            and c.kind <> 'polled' and c.since <= w.since and c.until >= w.ret) = 2
+        and exists (from visible v where v.tp = w.tp and v.iso = 'read_committed'
+            and v.off < (select max(off) from told_ends e where e.grp = w.grp and e.tp = w.tp
+              and e.ret <= w.since)
+            and v.off >= (select max(off) from told_starts s where s.grp = w.grp and s.tp = w.tp
+              and s.ret between w.since and w.ret)
+            and exists (from final f where f.tp = v.tp and f.off = v.off)
+            and not exists (from r k where k.grp = w.grp and k.tp = v.tp and k.off = v.off
+              and k.inv <= w.ret
+              and ((k.op = 'acknowledge' and k.ack in ('accept', 'reject') and k.outcome <> 'fail')
+                or (k.op = 'acquire' and k.cnt >= delivery_limit(k.grp)))))""",
 }

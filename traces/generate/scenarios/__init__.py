@@ -13,10 +13,11 @@ from traces.generate.scenarios.renewed import Renewed
 from traces.generate.scenarios.scenario import SCENARIO_PARTITIONS, Scenario
 from traces.generate.scenarios.sharing import Sharing
 from traces.generate.scenarios.slot import ScenarioSlot
+from traces.generate.scenarios.waiting import Waiting
 
 __all__ = ["SCENARIOS", "SCENARIO_PARTITIONS", "Scenario", "ScenarioSlot"]
 
 SCENARIOS: tuple[type[Scenario], ...] = (
     *(Sharing, HandOver, Positions, Exactly, Compacted, Deleted, Keyed, Grown, Remade, Renewed),
-    *(Copied, Copying),
+    *(Copied, Copying, Waiting),
 )

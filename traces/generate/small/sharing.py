@@ -13,9 +13,8 @@ GROUP, FIRST, SECOND, ADMIN = "sharing", "s0#0", "s1#0", "sadmin#0"
 
 @during
 def share(w: Fixture) -> None:
-    w.meta["share_groups"] = {
-        GROUP: {"lock_ms": 30_000, "delivery_limit": 5, "isolation": "read_committed"}
-    }
+    settings = {"lock_ms": 30_000, "delivery_limit": 5, "isolation": "read_committed"}
+    w.meta.setdefault("share_groups", {})[GROUP] = settings
     while len(w.records(0, 0, True)) < 3:
         w.send("p0#0")
     one, two, three = w.records(0, 0, True)[:3]
