@@ -9,19 +9,24 @@ from typing import Any
 from traces.record.confluent_admin import ConfluentAdmin
 from traces.record.confluent_consumer import ConfluentConsumer
 from traces.record.confluent_producer import ConfluentProducer, ConfluentSerializingProducer
+from traces.record.confluent_share import ConfluentShareConsumer
 from traces.record.wrapper import ClientOptions, Conf, Fields
 
 PACKAGE = "confluent-kafka"
 MODULES = ("cimpl", "confluent_kafka")
 PRODUCERS = ("Producer", "SerializingProducer")
+SHARES = ("ShareConsumer", "DeserializingShareConsumer")
 ADMIN = "AdminClient"
-CLIENTS = (*PRODUCERS, "Consumer", "DeserializingConsumer", ADMIN)
+CLIENTS = (*PRODUCERS, "Consumer", "DeserializingConsumer", *SHARES, ADMIN)
 
 
 def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
     """The role of a client, and its configuration in the words of meta.json, as far as told."""
     if _is(client, ADMIN):
         return "admin", {}
+    if _is(client, *SHARES):
+        group = (conf or {}).get("group.id")
+        return "consumer", {"group": group} if group else {}
     producer = _is_producer(client)
     role = "producer" if producer else "consumer"
     if conf is None:
@@ -31,8 +36,11 @@ def describe(client: Any, conf: Conf | None) -> tuple[str, Fields]:
 
 def wrap(
     client: Any, conf: Conf | None, options: ClientOptions
-) -> "ConfluentProducer | ConfluentConsumer | ConfluentAdmin":
+) -> "ConfluentProducer | ConfluentConsumer | ConfluentShareConsumer | ConfluentAdmin":
     """The client, recorded; made here, if `client` is a class."""
+    if _is(client, *SHARES):
+        made = client(dict(conf or {})) if isinstance(client, type) else client
+        return ConfluentShareConsumer(made, options, conf or {})
     if _is(client, ADMIN):
         admin = ConfluentAdmin(
             client(dict(conf or {})) if isinstance(client, type) else client, options
