@@ -1,12 +1,8 @@
 """Scenarios of share groups on real brokers: Java members that are told what to do, recorded."""
 
-import os
-import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
 from typing import Any
 
 from attrs import define, field
@@ -14,7 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from chaos.real.kafka.asking import clock_domain
+from chaos.real.sharing.members import Members, members
 from examples.brokers import BROKERS, laid_out, started, until
 from examples.transactions import PATIENCE_S, Transactional
 from highwater import recorded
@@ -23,48 +19,10 @@ TOPIC, GROUP = "queue", "workers"
 EARLIEST = {"share.auto.offset.reset": "earliest"}
 #: Defaults of Kafka 4.3.
 LOCK_MS, LIMIT = 30_000, 5
+#: So long, beyond a lock, may records wait for members that poll.
+STUCK_MS = 10_000
 #: A member that is given records one after the other waits for less.
 QUIET_S = 3
-
-
-@define
-class Members:
-    """The JVM that all members of the group live in."""
-
-    process: "subprocess.Popen[str]"
-    log: Path
-    said: dict[str, "Queue[str]"] = field(factory=dict[str, "Queue[str]"])
-
-    def __attrs_post_init__(self) -> None:
-        Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            name, what = line.strip().split(" ", 1)
-            self.said[name].put(what)
-
-    def tell(self, name: str, what: str) -> None:
-        """A command, whose answer is heard later."""
-        self.said.setdefault(name, Queue())
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{name} {what}\n")
-        self.process.stdin.flush()
-
-    def hear(self, name: str, patience_s: float = 2 * PATIENCE_S) -> str:
-        """The answer to its next command, without the verb that it begins with."""
-        try:
-            verb, _, what = self.said[name].get(timeout=patience_s).partition(" ")
-        except Empty:
-            failed = self.log.read_text(errors="replace")[-1000:]
-            raise RuntimeError(f"member {name} says nothing: {failed}") from None
-        if verb == "failed:":
-            raise RuntimeError(f"member {name} failed: {what}")
-        return what
-
-    def ask(self, name: str, what: str) -> str:
-        self.tell(name, what)
-        return self.hear(name)
 
 
 @define
@@ -135,9 +93,36 @@ class Sharing(Transactional):
 
     def end(self) -> None:
         """All members that are there leave, and their recordings end."""
+        if "watcher" in self.members.said:
+            self.stop_watching()
         for name in self.members.said:
             if name not in self.left:
                 self.members.ask(name, "close")
+
+    def watched(self) -> None:
+        """From now to the end somebody asks, too, where the group starts and its partition ends."""
+        self.members.tell("watcher", f"watch {self.group} {self.isolation}")
+
+    def stop_watching(self) -> None:
+        """No more questions."""
+        self.members.tell("watcher", "stop")
+        self.members.hear("watcher")
+        self.members.hear("watcher")
+
+    @property
+    def isolation(self) -> str:
+        """The group's `share.isolation.level`."""
+        return self.settings.get("share.isolation.level", "read_uncommitted")
+
+    @property
+    def lock_ms(self) -> int:
+        """The group's `share.record.lock.duration.ms`."""
+        return int(self.settings.get("share.record.lock.duration.ms", LOCK_MS))
+
+    @property
+    def stopped_s(self) -> float:
+        """So long a member polls in vain until its group is stuck, and a little longer."""
+        return (self.lock_ms + STUCK_MS) / 1000 + 3 * QUIET_S
 
     def fetches(self, name: str) -> int:
         return int(self.members.ask(name, "fetches"))
@@ -164,10 +149,9 @@ class Sharing(Transactional):
 
     def meta(self) -> dict[str, Any]:
         """Faults, and what a recorder of the members would know of their settings."""
-        members = [name for name in self.members.said if name != "admin"]
-        isolation = self.settings.get("share.isolation.level", "read_uncommitted")
-        lock = int(self.settings.get("share.record.lock.duration.ms", LOCK_MS))
-        group = {"lock_ms": lock, "delivery_limit": LIMIT, "isolation": isolation}
+        members = [name for name in self.members.said if name not in ("admin", "watcher")]
+        group = {"lock_ms": self.lock_ms, "delivery_limit": LIMIT, "isolation": self.isolation}
+        group |= {"stuck_ms": STUCK_MS}
         return {
             "faults": self.faults,
             "consumers": {name: {"group": self.group} for name in members},
@@ -196,23 +180,9 @@ def shared(
         nodes = laid_out(folder, classpath, brokers)
         for node in nodes.values():
             node.settings += settings
-        classes = folder / "classes"
-        source = Path(__file__).with_name("Sharing.java")
-        compiled = ("javac", "-nowarn", "-cp", classpath, "-d", classes, source)
         stack.enter_context(started(nodes))
-        done = subprocess.run(compiled, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"cannot compile the members: {done.stderr.strip()[:200]}")
         bootstrap = ",".join(nodes[id].address for id in brokers)
-        log = folder / "members.log"
-        command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-cp", f"{classes}{os.pathsep}{classpath}", "Sharing"]
-        command += [bootstrap, str(run), clock_domain(), TOPIC]
-        with log.open("w") as errors:
-            pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-            members = Members(subprocess.Popen(command, text=True, **pipes), log)
-        stack.callback(members.process.wait)
-        stack.callback(members.process.kill)
-        return scenario(nodes, run, members=members, **more)
+        jvm = stack.enter_context(members(folder, classpath, bootstrap, run, TOPIC))
+        return scenario(nodes, run, members=jvm, **more)
 
     return start

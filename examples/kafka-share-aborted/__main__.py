@@ -13,8 +13,6 @@ from examples.sharing import TOPIC, Sharing, shared
 from examples.transactions import COMMITTED, program
 
 FEW, MANY, BATCH = 100, 2500, 100
-#: A group that is not stopped is given everything within a few seconds.
-STOPPED_S = 30
 
 
 @define
@@ -32,11 +30,12 @@ class Aborted(Sharing):
         self.finish("A")
         self.transact()
         self.say(f"a consumer reads {len(self.read(TOPIC, 0, COMMITTED)) - 5} more records")
-        again = self.read_on("A", STOPPED_S)
+        self.watched()
+        again = self.read_on("A", self.stopped_s)
         self.leave("A")
         if not again:
             self.join("B")
-            again = self.read_on("B", STOPPED_S)
+            again = self.read_on("B", self.stopped_s)
         self.start_and_lag()
         self.end()
         return (

@@ -28,7 +28,6 @@ SETTINGS = {
 WIDE = 500
 #: The cleaner looks for work every log.cleaner.backoff.ms (15 s).
 CLEANED_S = 120
-STOPPED_S = 30
 
 
 @define
@@ -57,7 +56,8 @@ class Hole(Sharing):
         self.leave("A", "B")
         self.join("C", 500)
         self.write("new", [f"m{n}" for n in range(20)])
-        again = self.read_on("C", STOPPED_S)
+        self.watched()
+        again = self.read_on("C", self.stopped_s)
         self.say(f"C has sent {self.fetches('C')} fetches")
         self.start_and_lag()
         self.end()

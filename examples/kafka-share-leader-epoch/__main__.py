@@ -6,6 +6,7 @@ beyond the group's start. All clients are recorded in RUN (trace format v1). Exi
 is given nothing any more; 0: it goes on; 2: the scenario could not be played.
 """
 
+import signal
 import time
 from typing import Any
 
@@ -20,9 +21,8 @@ from examples.transactions import PATIENCE_S, program
 
 LEADER = 1
 FENCED = "FencedLeaderEpochException"
-STOPPED_S = 30
 #: A fetch that is under way has ended by then (fetch.max.wait.ms).
-WAITS_S = 1
+WAITS_S = 2
 
 
 @define
@@ -39,12 +39,18 @@ class LeaderEpoch(Sharing):
         self.join("A")
         self.take("A", 5)
         self.finish("A")
+        # It may ask for more by itself, and would be given it before it is deleted.
+        self.members.process.send_signal(signal.SIGSTOP)
         time.sleep(WAITS_S)
         self.send_all(range(20))
         if not self.stay:
             self.move([LEADER, 2])
         self.delete(10)
-        again = self.read_on("A", STOPPED_S)
+        self.members.process.send_signal(signal.SIGCONT)
+        self.watched()
+        again = self.read_on("A", self.stopped_s)
+        if again and again[0] < 10:
+            raise NotInTimeError("A was given records before the others were deleted")
         self.say(f"{self.complaints(FENCED)} lines of the brokers' logs have a {FENCED}")
         self.start_and_lag()
         self.end()

@@ -17,7 +17,6 @@ from examples.transactions import PATIENCE_S, program
 
 LEADER, NEXT = 1, 2
 REFUSED = "is not greater than the start offset"
-STOPPED_S = 30
 
 
 @define
@@ -43,7 +42,9 @@ class LogStart(Sharing):
         if not self.keep:
             self.delete(5)
         self.join("C", 500)
-        again = self.read_on("C", STOPPED_S)
+        self.watched()
+        # What A held is its until the lock is over, for all that anybody tells.
+        again = self.read_on("C", self.stopped_s + self.lock_ms / 1000)
         self.say(f"the brokers' logs complain {self.complaints(REFUSED)} times")
         self.start_and_lag()
         self.end()

@@ -52,12 +52,14 @@ def mended(fix: str, name: str, folder: Path | None) -> Path | None:
     raise AssertionError(f"the scenario could not be played in {ATTEMPTS} attempts")
 
 
-def assert_that_the_control_holds(name: str, folder: Path, control: str) -> None:
-    """An example that is told not to do what it is about finds nothing."""
-    tries = (python(f"examples/{name}", folder / str(n), control) for n in range(ATTEMPTS))
-    found = next((one for one in tries if one.returncode != NOT_PLAYED), None)
-    assert found is not None, f"the control could not be played in {ATTEMPTS} attempts"
-    assert found.returncode == 0, found.stdout + found.stderr
+def assert_that_the_control_holds(name: str, folder: Path, control: str) -> Path:
+    """An example that is told not to do what it is about finds nothing; its recording."""
+    for run in (folder / str(n) for n in range(ATTEMPTS)):
+        found = python(f"examples/{name}", run, control)
+        if found.returncode != NOT_PLAYED:
+            assert found.returncode == 0, found.stdout + found.stderr
+            return run
+    raise AssertionError(f"the control could not be played in {ATTEMPTS} attempts")
 
 
 def lines(run: Path, process: str) -> list[dict[str, Any]]:
@@ -70,12 +72,12 @@ def meta(run: Path) -> dict[str, Any]:
     return orjson.loads((run / "meta.json").read_bytes())
 
 
-def assert_that_no_leader_was_unclean(run: Path, topic: str) -> None:
-    """Three replicas, of which two must have a record, and a scan that came to its end."""
+def assert_that_no_leader_was_unclean(run: Path, topic: str, replicas: int = 3) -> None:
+    """So many replicas, of which two must have a record, and a scan that came to its end."""
     told = meta(run)
     configured = told["topics"][topic]
     assert told["complete"] is True
-    assert configured["replication_factor"] == 3
+    assert configured["replication_factor"] == replicas
     assert configured["min_insync_replicas"] == 2
     assert configured["unclean_leader_election"] is False
 
@@ -114,6 +116,14 @@ def assert_that_it_was_promised(run: Path, topic: str, killed: str = "SIGKILL") 
     assert meta["producers"]["producer"]["acks"] == "all"
     (at_ns,) = [fault["at_ns"] for fault in meta["faults"] if fault["what"].startswith(killed)]
     assert sends(run)[-2]["returned_ns"] < at_ns
+
+
+def judged(run: Path) -> dict[str, dict[str, Any]]:
+    """The verdicts of `highwater check` by their ids."""
+    told = run.with_suffix(".json")
+    python("-m", "refimpl", "check", run, "--json", told)
+    (found,) = orjson.loads(told.read_bytes())["runs"]
+    return found["checks"]
 
 
 def broken(run: Path) -> dict[str, list[dict[str, Any]]]:

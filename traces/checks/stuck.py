@@ -22,7 +22,8 @@ _ALWAYS = -NEVER
     found="partition{s} of a share group {was} stuck: members that polled were given none of the "
     "records that waited there",
     formula="members poll from a to b, o waits, nobody holds any ⇒ b − a ≤ lock_ms + stuck_ms",
-    needs="proof COPIES share_groups.polls share_groups.stuck_ms share_groups.lock_ms",
+    needs="proof policy copies producers.whole share_groups.polls share_groups.stuck_ms "
+    "share_groups.lock_ms",
     closed=f"{WHOLE} complete SEEN share_groups.delivery_limit share_groups.members",
     unless="",
     kinds="stuck",

@@ -46,9 +46,7 @@ def waits(lines: Lines) -> Line:
     (accepted,) = mine(lines, "acknowledge")
     record = given["records"].pop()
     accepted["records"].pop()
-    for line in lines[ADMIN]:
-        if line["op"] == "committed":
-            line["offsets"] = {name(0): record["offset"]}
+    _starts(lines, record["offset"])
     return record
 
 
@@ -62,9 +60,7 @@ def stuck_until_it_left(fixture: Fixture, lines: Lines) -> None:
     """What was given back waits, too: its member is given it no more."""
     (accepted,) = mine(lines, "acknowledge")
     accepted["records"][-1]["ack"] = "release"
-    for line in lines[ADMIN]:
-        if line["op"] == "committed":
-            line["offsets"] = {name(0): accepted["records"][-1]["offset"]}
+    _starts(lines, accepted["records"][-1]["offset"])
 
 
 @in_calls("")
@@ -78,12 +74,42 @@ def not_stuck_as_it_is_held(fixture: Fixture, lines: Lines) -> None:
     lines[other] = [fields | joins | {"seq": 0, **_times(subscribed)}]
     taken = {"op": "acquire", "records": [record], **_times(given)}
     lines[other].append(fields | taken | {"seq": 1})
-    for seq, poll in enumerate(one for one in polls if one["op"] == "acquire"):
-        renewed = {"op": "acknowledge", "records": [record | {"ack": "renew"}], **_times(poll)}
-        lines[other].append(fields | renewed | {"seq": seq + 2})
+    for poll in (one for one in polls if one["op"] == "acquire"):
+        renewed = {"op": "acknowledge", "records": [record | {"ack": "renew"}]}
+        vain = {"op": "acquire", "records": [], "partitions": [name(0)]}
+        for call in (renewed, vain):
+            seq = len(lines[other])
+            lines[other].append(fields | call | {"seq": seq} | _times(poll))
     last = lines[other][-1]
     close = {"op": "close", "process": other, "outcome": "ok", "seq": last["seq"] + 1}
     lines[other].append(close | {"invoked_ns": last["returned_ns"]})
+
+
+@in_calls("")
+def not_stuck_as_it_is_accepted(fixture: Fixture, lines: Lines) -> None:
+    """The start that is told lags behind."""
+    (accepted,) = mine(lines, "acknowledge")
+    _starts(lines, accepted["records"][-1]["offset"])
+
+
+@in_calls("")
+def not_stuck_as_it_is_below_the_start(fixture: Fixture, lines: Lines) -> None:
+    """An administrator has moved the start beyond it, for all that is told."""
+    record = waits(lines)
+    _starts(lines, record["offset"] + 1)
+
+
+@in_calls("")
+def not_stuck_for_so_short(fixture: Fixture, lines: Lines) -> None:
+    """A lock of which nobody tells may still hold it."""
+    waits(lines)
+    polls = [line for line in mine(lines, "acquire") if not line["records"]]
+    late = polls[0]["invoked_ns"] + (2 * STUCK_MS + LOCK_MS) * MS // 2
+    for line in polls:
+        if line["returned_ns"] > late:
+            lines[MEMBER].remove(line)
+    for seq, line in enumerate(lines[MEMBER]):
+        line["seq"] = seq
 
 
 @in_calls("")
@@ -144,6 +170,12 @@ def not_stuck_as_a_member_came(fixture: Fixture, lines: Lines) -> None:
     last = lines["w1#0"][-1]
     close = {"op": "close", "process": "w1#0", "outcome": "ok", "seq": last["seq"] + 1}
     lines["w1#0"].append(close | {"invoked_ns": last["returned_ns"]})
+
+
+def _starts(lines: Lines, offset: int) -> None:
+    for line in lines[ADMIN]:
+        if line["op"] == "committed":
+            line["offsets"] = {name(0): offset}
 
 
 def _unanswered(lines: Lines, op: str) -> None:

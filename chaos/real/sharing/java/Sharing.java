@@ -9,17 +9,22 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.stream.Collectors;
 
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.SharePartitionOffsetInfo;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
+import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -35,13 +40,17 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *   NAME fetches              how many ShareFetch it has sent
  *   NAME close
  *   admin start GROUP         where the group starts, and its lag
+ *   watcher watch GROUP ISOLATION
+ *                             ask where the group starts and the partitions end, over and over
+ *   watcher stop              how often it asked
  *
- * Calls are lines of trace format v1 in FOLDER.
+ * Calls are lines of trace format v1 in FOLDER. Polls that give nothing are one line a second.
  */
 public final class Sharing {
     private static final String HEADER = "highwater-id";
     private static final Duration POLL = Duration.ofMillis(100), ANSWER = Duration.ofSeconds(60),
         CLOSE = Duration.ofSeconds(5);
+    private static final long SECOND = 1_000_000_000L, PAUSE_MS = 500;
 
     private static String bootstrap, folder, clock, topic;
 
@@ -51,7 +60,8 @@ public final class Sharing {
     private KafkaShareConsumer<byte[], byte[]> consumer;
     private Admin admin;
     private String group;
-    private long seq, asked;
+    private long seq, asked, vain, vainEnds;
+    private volatile boolean stopped;
 
     private Sharing(String name) throws IOException {
         this.name = name;
@@ -73,6 +83,8 @@ public final class Sharing {
                 threads.put(told[0], Executors.newSingleThreadExecutor());
             }
             Sharing member = members.get(told[0]);
+            if (told[1].equals("stop"))
+                member.stopped = true;
             threads.get(told[0]).execute(() -> member.say(member.answer(told)));
         }
         System.exit(0);
@@ -93,6 +105,11 @@ public final class Sharing {
                 case "start":
                     group = told[2];
                     return start();
+                case "watch":
+                    group = told[2];
+                    return watch(IsolationLevel.valueOf(told[3].toUpperCase()));
+                case "stop":
+                    return "stopped";
                 default:
                     return close();
             }
@@ -109,7 +126,7 @@ public final class Sharing {
         long began = System.nanoTime();
         consumer.subscribe(List.of(topic));
         asked = began;
-        write("subscribe", began, "ok", "\"topics\":[\"" + topic + "\"]", inGroup());
+        write("subscribe", began, "ok", "\"topics\":[\"" + topic + "\"]", partitions(), inGroup());
         return "joined";
     }
 
@@ -121,8 +138,11 @@ public final class Sharing {
         while (held.size() < wanted && System.currentTimeMillis() < end) {
             long began = System.nanoTime();
             ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
-            if (polled.isEmpty())
+            if (polled.isEmpty()) {
+                waited(began);
                 continue;
+            }
+            endWait();
             List<String> lines = new ArrayList<>();
             for (ConsumerRecord<byte[], byte[]> record : polled) {
                 held.add(record);
@@ -132,7 +152,24 @@ public final class Sharing {
             write("acquire", asked, "ok", inGroup(), records(lines));
             asked = began;
         }
+        endWait();
         return "took " + String.join(",", offsets);
+    }
+
+    /** Polls that follow each other and give nothing are one line, which a second makes full. */
+    private void waited(long began) {
+        if (vain == 0)
+            vain = began;
+        vainEnds = System.nanoTime();
+        if (vainEnds - vain >= SECOND)
+            endWait();
+    }
+
+    private void endWait() {
+        if (vain == 0)
+            return;
+        write("acquire", vain, vainEnds, "ok", inGroup(), "\"records\":[]", partitions());
+        vain = 0;
     }
 
     private String finish(AcknowledgeType type) {
@@ -157,18 +194,49 @@ public final class Sharing {
         return "fetched " + (long) most;
     }
 
-    private String start() throws Exception {
+    private void admin() {
         if (admin == null)
-            admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+            admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "client.id", name,
+                "request.timeout.ms", "5000", "default.api.timeout.ms", "10000"));
+    }
+
+    /** A question that nobody answers leaves no line. */
+    private String watch(IsolationLevel isolation) throws InterruptedException {
+        admin();
+        int answers = 0;
+        while (!stopped) {
+            try {
+                start();
+                end(isolation);
+                answers++;
+            } catch (ExecutionException unanswered) {
+                // the next one may be
+            }
+            Thread.sleep(PAUSE_MS);
+        }
+        return "watched " + answers;
+    }
+
+    private void end(IsolationLevel isolation) throws ExecutionException, InterruptedException {
+        TopicPartition where = new TopicPartition(topic, 0);
+        long began = System.nanoTime();
+        long end = admin.listOffsets(Map.of(where, OffsetSpec.latest()),
+            new ListOffsetsOptions(isolation)).partitionResult(where).get().offset();
+        write("list_offsets", began, "ok", "\"query\":\"latest\"",
+            "\"isolation\":\"" + isolation.toString() + '"',
+            "\"offsets\":{\"" + topic + ":0\":" + end + '}');
+    }
+
+    private String start() throws ExecutionException, InterruptedException {
+        admin();
         long began = System.nanoTime();
         Map<?, SharePartitionOffsetInfo> found = admin.listShareGroupOffsets(
             Map.of(group, new ListShareGroupOffsetsSpec())).partitionsToOffsetInfo(group).get();
         SharePartitionOffsetInfo told = found.values().iterator().next();
-        if (told == null)
+        if (told == null || told.startOffset() < 0)
             return "starts -1 -1";
-        String where = '"' + topic + ":0\"";
-        write("committed", began, "ok", inGroup(), "\"partitions\":[" + where + ']',
-            "\"offsets\":{" + where + ':' + told.startOffset() + '}');
+        write("committed", began, "ok", inGroup(), partitions(),
+            "\"offsets\":{\"" + topic + ":0\":" + told.startOffset() + '}');
         return "starts " + told.startOffset() + ' ' + told.lag().orElse(-1L);
     }
 
@@ -187,6 +255,11 @@ public final class Sharing {
         return "\"group\":\"" + group + '"';
     }
 
+    /** The topic has one. */
+    private static String partitions() {
+        return "\"partitions\":[\"" + topic + ":0\"]";
+    }
+
     private static String records(List<String> lines) {
         return "\"records\":[" + String.join(",", lines) + ']';
     }
@@ -199,9 +272,13 @@ public final class Sharing {
     }
 
     private void write(String op, long began, String outcome, String... more) {
+        write(op, began, System.nanoTime(), outcome, more);
+    }
+
+    private void write(String op, long began, long ended, String outcome, String... more) {
         trace.printf("{\"process\":\"%s#0\",\"clock\":\"%s\",\"seq\":%d,\"op\":\"%s\","
             + "\"outcome\":\"%s\",\"invoked_ns\":%d,\"returned_ns\":%d",
-            name, clock, seq++, op, outcome, began, System.nanoTime());
+            name, clock, seq++, op, outcome, began, ended);
         for (String field : more)
             trace.print("," + field);
         trace.println('}');
