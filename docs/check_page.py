@@ -82,7 +82,7 @@ _LINES = {
     "polled": "`poll` of who has transactions, too",
     "named": "`send` inside a transaction",
     "static": "`assigned` and `commit` of members that ever tell their instance",
-    "shared": "`acquire` and `acknowledge`",
+    "shared": "`acquire` of records and `acknowledge`",
 }
 _WORDS = {**SPOKEN, "topic": "topic"}
 
