@@ -102,7 +102,11 @@ def test_what_it_says_of_each_record_by_itself(bootstrap: str, tmp_path: Path) -
     topic_of(bootstrap, "explicit", tmp_path, 2)
     consumer = member(bootstrap, "explicit", tmp_path, share_acknowledgement_mode="explicit")
     heard: list[Any] = []
-    consumer.set_acknowledgement_commit_callback(lambda offsets, _: heard.append(offsets))
+
+    def answered(offsets: Any, _refused: Any) -> None:
+        heard.append(offsets)
+
+    consumer.set_acknowledgement_commit_callback(answered)
     one, two = take(consumer, 2)
     consumer.acknowledge(one, ck.AcknowledgeType.RELEASE)
     consumer.acknowledge_offset("explicit", 0, two.offset(), ck.AcknowledgeType.REJECT)

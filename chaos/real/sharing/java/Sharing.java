@@ -48,9 +48,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  */
 public final class Sharing {
     private static final String HEADER = "highwater-id";
-    private static final Duration POLL = Duration.ofMillis(100), ANSWER = Duration.ofSeconds(60),
-        CLOSE = Duration.ofSeconds(5);
-    private static final long SECOND = 1_000_000_000L, PAUSE_MS = 500;
+    private static final Duration ANSWER = Duration.ofSeconds(60), CLOSE = Duration.ofSeconds(5);
+    private static final long SECOND = 1_000_000_000L, PAUSE_MS = 500, POLL_MS = 1_000;
 
     private static String bootstrap, folder, clock, topic;
 
@@ -130,14 +129,19 @@ public final class Sharing {
         return "joined";
     }
 
-    /** What a poll returns may have been asked for since the last poll that returned something. */
+    /**
+     * What a poll returns may have been asked for since the last poll that returned something.
+     * Polls are long: each that begins while an answer is on its way may ask for more beside it.
+     */
     private String take(int count, long ms) {
         int wanted = held.size() + count;
         List<String> offsets = new ArrayList<>();
         long end = System.currentTimeMillis() + ms;
-        while (held.size() < wanted && System.currentTimeMillis() < end) {
+        for (long left = ms; held.size() < wanted && left > 0;
+                left = end - System.currentTimeMillis()) {
             long began = System.nanoTime();
-            ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
+            ConsumerRecords<byte[], byte[]> polled =
+                consumer.poll(Duration.ofMillis(Math.min(POLL_MS, left)));
             if (polled.isEmpty()) {
                 waited(began);
                 continue;
