@@ -82,6 +82,8 @@ _LINES = {
     "polled": "`poll` of who has transactions, too",
     "named": "`send` inside a transaction",
     "static": "`assigned` and `commit` of members that ever tell their instance",
+    "waited": "`acquire` without records that lists partitions",
+    "joined": "`subscribe` that lists partitions",
     "shared": "`acquire` of records and `acknowledge`",
 }
 _WORDS = {**SPOKEN, "topic": "topic"}

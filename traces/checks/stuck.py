@@ -3,12 +3,12 @@
 import numpy as np
 from attrs import frozen
 
-from traces.checks.base import Found, check, witness
+from traces.checks.base import Found, check
 from traces.checks.partition import Partition
 from traces.checks.share import MS, RENEW, WHOLE, deliveries, final_acks, share_groups
 from traces.checks.visible import surely_visible_before
 from traces.model.columns import distinct
-from traces.model.context import NEVER, UNSET, Ints
+from traces.model.context import NEVER, UNSET, Clause, Ints, clause
 from traces.model.schema import NONE, Isolation, Op, Outcome
 
 #: In each such part of the longest wait members polled, and brokers answered.
@@ -23,7 +23,9 @@ _ALWAYS = -NEVER
     "records that waited there",
     formula="members poll from a to b, o waits, nobody holds any ⇒ b − a ≤ lock_ms + stuck_ms",
     needs="proof policy copies producers.whole share_groups.polls share_groups.stuck_ms "
-    "share_groups.lock_ms",
+    "share_groups.lock_ms waited.group waited.inv waited.ret joined.group joined.inv joined.ret "
+    "list_offsets.topic list_offsets.offset list_offsets.ret asked.timestamp fetched.topic "
+    "fetched.group fetched.ret",
     closed=f"{WHOLE} complete SEEN share_groups.delivery_limit share_groups.members",
     unless="",
     kinds="stuck",
@@ -76,12 +78,28 @@ def spans(begin: Ints, end: Ints, apart: int = 0) -> Spans:
 
 
 def _of_group(p: Partition, group: int) -> Found:
+    """It is undecided where only ends count of which nobody tells the isolation."""
     mine = {op: _rows(p, group, op) for op in (Op.WAITED, Op.COMMITTED, Op.SUBSCRIBE)}
     starts = mine[Op.COMMITTED][p.offset[mine[Op.COMMITTED]] != NONE]
-    ends = _ends(p, group)
-    stated, lock = int(p.context.stuck[group]), int(p.context.lock[group])
-    if UNSET in (stated, lock) or not all(map(len, (*mine.values(), starts, ends))):
+    ends = _ends(p)
+    if UNSET in (int(p.context.stuck[group]), int(p.context.lock[group])):
         return Found(0)
+    if not all(map(len, (*mine.values(), starts, ends))):
+        return Found(0)
+    committed = p.isolation[ends] == Isolation.READ_COMMITTED
+    if int(p.context.share_committed_only[group]) == 0:
+        committed[:] = True
+    told = committed | (p.isolation[ends] == NONE)
+    for which, code in ((committed, 0), (told, clause(Clause.UNKNOWN, np.int64(group)))):
+        line = _stuck(p, group, mine, starts, ends[which])
+        if len(line):
+            return Found(1, line, np.full(1, code), "stuck")
+    return Found(1)
+
+
+def _stuck(p: Partition, group: int, mine: dict[Op, Ints], starts: Ints, ends: Ints) -> Ints:
+    """The last poll of a wait that is too long, the start, and a record that waits; or none."""
+    stated, lock = int(p.context.stuck[group]), int(p.context.lock[group])
     longest, apart = (lock + stated) * MS, stated * MS // PARTS
     calm = _taken(p, group, lock * MS).between()
     for process in distinct(p.process[mine[Op.SUBSCRIBE]]).tolist():
@@ -90,18 +108,17 @@ def _of_group(p: Partition, group: int) -> Found:
         calm = calm.within(spans(p.ret[told], p.ret[told], apart))
     for begin, end in zip(calm.begin.tolist(), calm.end.tolist(), strict=True):
         polls = mine[Op.WAITED][p.ret[mine[Op.WAITED]] <= end]
-        last = polls[np.argmax(p.ret[polls])] if len(polls) else NONE
+        last = int(polls[np.argmax(p.ret[polls])]) if len(polls) else NONE
         if last == NONE or int(p.ret[last]) - begin <= longest:
             continue
-        since = int(p.ret[last]) - longest
-        told = starts[(p.ret[starts] >= since) & (p.ret[starts] <= p.ret[last])]
-        waiting = _waiting(p, group, ends[p.ret[ends] <= since], told, int(p.ret[last]))
+        since, until = int(p.ret[last]) - longest, int(p.ret[last])
+        told = starts[(p.ret[starts] >= since) & (p.ret[starts] <= until)]
+        waiting = _waiting(p, group, ends[p.ret[ends] <= since], told, until)
         if len(waiting):
-            start = told[np.argmax(p.offset[told])]
-            row = p.final[np.argmax(p.offset[p.final] == waiting[0])]
-            line = witness(np.array([last]), np.array([start]), np.array([row]))
-            return Found(1, line, np.zeros(1, np.int64), "stuck")
-    return Found(1)
+            start = int(told[np.argmax(p.offset[told])])
+            row = int(p.final[np.argmax(p.offset[p.final] == waiting[0])])
+            return np.array([[last, start, row]])
+    return np.empty((0, 3), np.int64)
 
 
 def _rows(p: Partition, group: int, op: Op) -> Ints:
@@ -109,13 +126,10 @@ def _rows(p: Partition, group: int, op: Op) -> Ints:
     return rows[p.ok[rows] & (p.group[rows] == group) & (p.ret[rows] != NONE)]
 
 
-def _ends(p: Partition, group: int) -> Ints:
-    """Answers that tell up to where the group's members may be given records."""
+def _ends(p: Partition) -> Ints:
+    """Answers that tell up to where a group's members may be given records."""
     rows = p.where(Op.LATEST)
-    rows = rows[p.ok[rows] & (p.ret[rows] != NONE) & (p.offset[rows] != NONE)]
-    if int(p.context.share_committed_only[group]) == 0:
-        return rows
-    return rows[p.isolation[rows] == Isolation.READ_COMMITTED]
+    return rows[p.ok[rows] & (p.ret[rows] != NONE) & (p.offset[rows] != NONE)]
 
 
 def _taken(p: Partition, group: int, lock: int) -> Spans:

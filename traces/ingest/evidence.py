@@ -54,6 +54,11 @@ def _in_session(columns: IntColumns) -> Bools:
     return _of_producers(columns) & (columns["outcome"] != Outcome.FAIL)
 
 
+def _located(columns: IntColumns) -> Bools:
+    """Rows about one partition."""
+    return columns["partition"] != NONE
+
+
 def _given(columns: IntColumns) -> Bools:
     """Records that polls returned."""
     return columns["topic"] != NONE
@@ -129,6 +134,8 @@ FIELDS: Mapping[str, RequiredFields] = {
     "subscribe": _kind("SUBSCRIBE", "topic group"),
     "static": _kind("ASSIGNED COMMIT", "instance group inv ret"),
     "acquired": _kind("ACQUIRE", "id"),
+    "waited": _kind("WAITED", "group inv ret"),
+    "joined": _kind("SUBSCRIBE", "group inv ret", _located),
     "shared": _kind("ACQUIRE ACKNOWLEDGE", "topic partition offset group detail inv ret"),
 }
 # Kinds of which a call that concerns nothing is one, too.

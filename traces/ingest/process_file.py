@@ -49,8 +49,6 @@ _PLAIN = frozenset((*_INTS, *_WORDS, "records", "error"))
 _PLAIN_OPS = frozenset(("send", "poll", "process"))
 # A call that has one of these and nothing in it says that it concerns nothing.
 _LISTS = frozenset(("records", "partitions", "offsets", "topics"))
-# Calls of a share group's member that tell the partitions of the topics that it subscribes to.
-_OF_SHARE_GROUPS = (Op.SUBSCRIBE, Op.ACQUIRE)
 # Calls that concern each partition that they list, whether or not there is an offset for it.
 _LISTING = frozenset(
     (Op.COMMITTED, Op.ASSIGN, Op.ASSIGNED, Op.REVOKED, Op.LOST, Op.PAUSE, Op.RESUME)
@@ -277,8 +275,8 @@ class Reader:
         named = self._named_rows(op, partitions, offsets, query)
         if op in TOPICS:
             named = [{"topic": topic} for topic in _of_type(list[str], call, "topics")]
-        if op in _OF_SHARE_GROUPS:
-            self._in_share_group(op, partitions, fields, bool(records), topic_ids)
+        if op is Op.SUBSCRIBE or (op is Op.ACQUIRE and call.get("records") == []):
+            self._in_share_group(op, partitions, fields, topic_ids)
         unanswered = op is Op.COMMITTED and "offsets" not in call and bool(named)
         if unanswered:
             named = []  # no answer is not the answer that there is none
@@ -298,7 +296,10 @@ class Reader:
             rows.records += _identified(named, topic_ids)
         untold = op in REPORTS and "records" not in call  # not the same as nothing
         if not records and not named and (untold or not reported):
-            listed = not _LISTS.isdisjoint(call) and not (fields["flags"] or 0) & Flag.UNLISTED
+            lists = ("records",) if op is Op.ACQUIRE else _LISTS
+            listed = (
+                not call.keys().isdisjoint(lists) and not (fields["flags"] or 0) & Flag.UNLISTED
+            )
             flags = fields["flags"] or 0
             rows.call(1, fields | {"flags": flags | Flag.EMPTY * (listed and not unanswered)})
             rows.sent({"topic": None})
@@ -337,12 +338,11 @@ class Reader:
         op: Op,
         partitions: list[str],
         fields: dict[str, int | None],
-        given: bool,
         topic_ids: dict[str, str],
     ) -> None:
         """Add the partitions that a share group's member asks for, or of which it waits in vain."""
         rows: list[Line] = []
-        for name in partitions if not given else ():
+        for name in partitions:
             topic, partition = self._topic_partition(name)
             rows.append({"topic": topic, "partition": partition})
         if rows:

@@ -134,7 +134,7 @@ def rows_of(line: TraceLine, n: int) -> Iterator[Row]:
     named: dict[PartitionName, int | None] = {**dict.fromkeys(partitions), **offsets}
     if op in MESSAGES or op in ("subscribe", *TOPICS):
         named = {}
-    if op == "subscribe" or (op == "acquire" and not line.get("records")):
+    if op == "subscribe" or (op == "acquire" and line.get("records") == []):
         # Of a share group's member: what it asks for, and of what it waited for in vain.
         word = "joined" if op == "subscribe" else "waited"
         for i, partition in enumerate(dict.fromkeys(partitions)):

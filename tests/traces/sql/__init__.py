@@ -81,7 +81,7 @@ def _reported(line: Line) -> Iterator[tuple[str, str | None, int | None, dict[st
         for tp in line.get("partitions", ()):
             yield "joined", tp, None, {}
         return
-    if op == "acquire" and not line["records"]:
+    if op == "acquire" and line.get("records") == []:
         for tp in line.get("partitions", ()):
             yield "waited", tp, None, {}
     for r in line.get("records", ()):
