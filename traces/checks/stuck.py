@@ -89,8 +89,8 @@ def _of_group(p: Partition, group: int) -> Found:
     committed = p.isolation[ends] == Isolation.READ_COMMITTED
     if int(p.context.share_committed_only[group]) == 0:
         committed[:] = True
-    told = committed | (p.isolation[ends] == NONE)
-    for which, code in ((committed, 0), (told, clause(Clause.UNKNOWN, np.int64(group)))):
+    reported = committed | (p.isolation[ends] == NONE)
+    for which, code in ((committed, 0), (reported, clause(Clause.UNKNOWN, np.int64(group)))):
         line = _stuck(p, group, mine, starts, ends[which])
         if len(line):
             return Found(1, line, np.full(1, code), "stuck")
@@ -104,18 +104,18 @@ def _stuck(p: Partition, group: int, mine: dict[Op, Ints], starts: Ints, ends: I
     calm = _taken(p, group, lock * MS).between()
     for process in distinct(p.process[mine[Op.SUBSCRIBE]]).tolist():
         calm = calm.within(_polled(p, mine, process, apart))
-    for told in (starts, ends):
-        calm = calm.within(spans(p.ret[told], p.ret[told], apart))
+    for reported in (starts, ends):
+        calm = calm.within(spans(p.ret[reported], p.ret[reported], apart))
     for begin, end in zip(calm.begin.tolist(), calm.end.tolist(), strict=True):
         polls = mine[Op.WAITED][p.ret[mine[Op.WAITED]] <= end]
         last = int(polls[np.argmax(p.ret[polls])]) if len(polls) else NONE
         if last == NONE or int(p.ret[last]) - begin <= longest:
             continue
         since, until = int(p.ret[last]) - longest, int(p.ret[last])
-        told = starts[(p.ret[starts] >= since) & (p.ret[starts] <= until)]
-        waiting = _waiting(p, group, ends[p.ret[ends] <= since], told, until)
+        reported = starts[(p.ret[starts] >= since) & (p.ret[starts] <= until)]
+        waiting = _waiting(p, group, ends[p.ret[ends] <= since], reported, until)
         if len(waiting):
-            start = int(told[np.argmax(p.offset[told])])
+            start = int(reported[np.argmax(p.offset[reported])])
             row = int(p.final[np.argmax(p.offset[p.final] == waiting[0])])
             return np.array([[last, start, row]])
     return np.empty((0, 3), np.int64)

@@ -14,7 +14,7 @@ from traces.record.wrapper import ClientOptions, Conf, Fields, Recorded, record
 
 #: Polls that give nothing are one line, until it tells of so long.
 SECOND = 1_000_000_000
-Place = tuple[str, int]
+Location = tuple[str, int]
 _ABOUT = ("topic", "partition", "offset", "id")
 
 
@@ -23,7 +23,7 @@ class _Sent:
     """An acknowledgement under way: a call of the trace, and what of it is not answered yet."""
 
     seq: int
-    place: Place
+    location: Location
     offsets: set[int]
     refused: str = ""
 
@@ -45,8 +45,8 @@ class ConfluentShareConsumer(Recorded):
         self._implicit = conf.get("share.acknowledgement.mode", "implicit") != "explicit"
         self._partitions: list[str] = []
         #: Acquired, and not acknowledged so far as the application or the next call tells
-        self._held: dict[Place, dict[int, Fields]] = {}
-        self._chosen: dict[Place, dict[int, Fields]] = {}
+        self._held: dict[Location, dict[int, Fields]] = {}
+        self._chosen: dict[Location, dict[int, Fields]] = {}
         self._sent: list[_Sent] = []
         self._users: Any = None
         self._asked = now()
@@ -65,9 +65,9 @@ class ConfluentShareConsumer(Recorded):
         invoked = now()
         self._client.subscribe(topics)
         self._partitions = self._partitions_of(topics)
-        told: Fields = {"partitions": self._partitions} if self._partitions else {}
+        reported: Fields = {"partitions": self._partitions} if self._partitions else {}
         self._asked = invoked
-        self._process.note("subscribe", invoked, topics=list(topics), **told, **self._group)
+        self._process.note("subscribe", invoked, topics=list(topics), **reported, **self._group)
         self._ids.met(topics)
 
     def unsubscribe(self) -> None:
@@ -103,9 +103,9 @@ class ConfluentShareConsumer(Recorded):
         self._process.note("acquire", self._asked, records=records, **self._group)
         self._asked = invoked
         for one in records:
-            place = one["topic"], one["partition"]
+            location = one["topic"], one["partition"]
             about = {name: one[name] for name in _ABOUT if name in one}
-            self._held.setdefault(place, {})[one["offset"]] = about
+            self._held.setdefault(location, {})[one["offset"]] = about
 
     def _record(self, message: Any) -> Fields:
         topic, key, headers = message.topic(), message.key(), message.headers()
@@ -114,11 +114,11 @@ class ConfluentShareConsumer(Recorded):
         else:
             id = self._id(topic, key, message.value(), headers)
         hashed = self._hash(message.value(), key, headers)
-        told = record(
+        reported = record(
             *(topic, message.partition(), message.offset(), id, key, message.timestamp()[1]),
             *(message.leader_epoch(), hashed),
         )
-        return told | {"delivery_count": message.delivery_count()}
+        return reported | {"delivery_count": message.delivery_count()}
 
     def _waited(self, invoked: int) -> None:
         begun = invoked if self._vain is None else self._vain[0]
@@ -148,9 +148,9 @@ class ConfluentShareConsumer(Recorded):
         self._client.acknowledge_offset(topic, partition, offset, *args, **more)
         self._choose((topic, partition), offset, *args, **more)
 
-    def _choose(self, place: Place, offset: int, ack_type: Any = None) -> None:
-        about = self._held.get(place, {}).pop(offset, None)
-        chosen = self._chosen.setdefault(place, {})
+    def _choose(self, location: Location, offset: int, ack_type: Any = None) -> None:
+        about = self._held.get(location, {}).pop(offset, None)
+        chosen = self._chosen.setdefault(location, {})
         about = about or chosen.get(offset)
         if about is not None:
             chosen[offset] = about | {"ack": _name(ack_type)}
@@ -161,8 +161,8 @@ class ConfluentShareConsumer(Recorded):
         mine = self._send()
         answers: Mapping[Any, Any] = self._client.commit_sync(*args, **more)
         for where, refused in answers.items():
-            place = where.topic, where.partition
-            for sent in [one for one in mine if one.place == place and one.offsets]:
+            location = where.topic, where.partition
+            for sent in [one for one in mine if one.location == location and one.offsets]:
                 self._settle(sent, set(sent.offsets), refused)
         return answers
 
@@ -175,16 +175,16 @@ class ConfluentShareConsumer(Recorded):
     def _send(self) -> list[_Sent]:
         """Acknowledgements that the next call sends, a call of the trace for each partition."""
         if self._implicit:
-            for place, held in self._held.items():
+            for location, held in self._held.items():
                 accepted = {offset: about | {"ack": "accept"} for offset, about in held.items()}
-                self._chosen[place] = accepted | self._chosen.get(place, {})
+                self._chosen[location] = accepted | self._chosen.get(location, {})
             self._held = {}
         chosen, self._chosen = self._chosen, {}
         sent: list[_Sent] = []
-        for place, records in chosen.items():
+        for location, records in chosen.items():
             if records:
                 seq = self._process.call("acknowledge", records=[*records.values()], **self._group)
-                sent.append(_Sent(seq, place, set(records)))
+                sent.append(_Sent(seq, location, set(records)))
         self._sent += sent
         return sent
 
@@ -192,7 +192,9 @@ class ConfluentShareConsumer(Recorded):
         """An answer of the broker is about the oldest acknowledgement of each offset."""
         for where, several in offsets.items():
             left = set(several)
-            for sent in [one for one in self._sent if one.place == (where.topic, where.partition)]:
+            for sent in [
+                one for one in self._sent if one.location == (where.topic, where.partition)
+            ]:
                 mine = sent.offsets & left
                 left -= mine
                 self._settle(sent, mine, refused)

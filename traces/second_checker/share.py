@@ -202,8 +202,8 @@ def not_stuck(h: History, rows: list[Row]) -> None:
         ends = [r for r in ends if r.line.get("isolation") == "read_committed"]
     _without_gap("did the leader answer", [r.ret for r in ends], since, until, apart)
     (own,) = known("an offset is missing", there.offset)
-    told = [r.offset or 0 for r in ends if (r.ret or 0) <= since]
-    must(own < max(told, default=0), "nobody was told that it is committed")
+    reported = [r.offset or 0 for r in ends if (r.ret or 0) <= since]
+    must(own < max(reported, default=0), "no answer shows that it is committed")
     begin = [r.offset or 0 for r in starts if since <= (r.ret or 0) <= until]
     must(own >= max(begin, default=0), "it lies below the group's start")
     must(own in visible(h, partition, early=True), "no reader must be given it")

@@ -76,8 +76,8 @@ def test_what_it_accepts_with_its_next_poll_is_answered(bootstrap: str, tmp_path
     for _ in range(2):
         assert not len(consumer.poll(1))
     consumer.close()
-    told = lines(tmp_path, "describe_topics")
-    subscribed, acquired, accepted, closed = [line for line in told if not waits(line)]
+    reported = lines(tmp_path, "describe_topics")
+    subscribed, acquired, accepted, closed = [line for line in reported if not waits(line)]
     assert subscribed["partitions"] == ["implicit:0", "implicit:1"]
     assert closed["op"] == "close"
     assert [one["offset"] for one in acquired["records"]] == [0, 1, 2]
@@ -87,7 +87,7 @@ def test_what_it_accepts_with_its_next_poll_is_answered(bootstrap: str, tmp_path
     assert [(one["offset"], one["ack"]) for one in accepted["records"]] == [
         (offset, "accept") for offset in range(3)
     ]
-    waited = [line for line in told if waits(line) and line["seq"] > accepted["seq"]]
+    waited = [line for line in reported if waits(line) and line["seq"] > accepted["seq"]]
     assert sum(line["returned_ns"] - line["invoked_ns"] for line in waited) > 1.9 * SECOND
     assert {tuple(line["partitions"]) for line in waited} == {("implicit:0", "implicit:1")}
     sent = orjson.loads((tmp_path / "producer#0.ndjson").read_bytes().splitlines()[0])
@@ -116,10 +116,10 @@ def test_what_it_says_of_each_record_by_itself(bootstrap: str, tmp_path: Path) -
     consumer.acknowledge(again)
     consumer.commit_async()
     consumer.close()
-    told = [line for line in lines(tmp_path) if line["op"] == "acknowledge"]
-    said = [[(one["offset"], one["ack"]) for one in line["records"]] for line in told]
+    reported = [line for line in lines(tmp_path) if line["op"] == "acknowledge"]
+    said = [[(one["offset"], one["ack"]) for one in line["records"]] for line in reported]
     assert said == [[(0, "release"), (1, "reject")], [(0, "accept")]]
-    assert {line["outcome"] for line in told} == {"ok"}
+    assert {line["outcome"] for line in reported} == {"ok"}
     assert heard, "the application's own callback is called, too"
     given = [line for line in lines(tmp_path) if line["op"] == "acquire" and line["records"]]
     assert given[1]["records"][0]["delivery_count"] == 2
@@ -136,8 +136,8 @@ def test_what_it_tells_is_judged(bootstrap: str, tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_bytes(orjson.dumps({"share_groups": shared}))
     command = [sys.executable, "-m", "refimpl", "record-scan", str(tmp_path)]
     subprocess.run([*command, "--bootstrap", bootstrap], check=True)
-    told = {one.check: one.verdict for one in judged(tmp_path).verdicts}
-    assert {told[id] for id in ("S1", "S2", "S3", "S4")} == {"holds"}
+    reported = {one.check: one.verdict for one in judged(tmp_path).verdicts}
+    assert {reported[id] for id in ("S1", "S2", "S3", "S4")} == {"holds"}
 
 
 def test_an_acknowledgement_that_nobody_answers_is_undecided(
@@ -151,6 +151,6 @@ def test_an_acknowledgement_that_nobody_answers_is_undecided(
     consumer._send()
     consumer._process.end("crash")
     consumer._client.close()
-    (told,) = [line for line in lines(tmp_path) if line["op"] == "acknowledge"]
-    assert told["outcome"] == "info"
-    assert "returned_ns" not in told
+    (reported,) = [line for line in lines(tmp_path) if line["op"] == "acknowledge"]
+    assert reported["outcome"] == "info"
+    assert "returned_ns" not in reported

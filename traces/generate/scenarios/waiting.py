@@ -58,8 +58,8 @@ class Waiting(Scenario):
             more = {"isolation": COMMITTED} | end
             self.call(f"ends-{half > 0}", Op.LATEST, 5, admin | asked | more)
             asked |= {"inv": begin + half + 1_000, "ret": begin + half + 1_500}
-            told = admin | asked | end | {"group": fields["group"]}
-            self.call(f"starts-{half > 0}", Op.COMMITTED, 5, told)
+            reported = admin | asked | end | {"group": fields["group"]}
+            self.call(f"starts-{half > 0}", Op.COMMITTED, 5, reported)
         self.scan()
 
 
@@ -69,8 +69,8 @@ def stuck(s: ScenarioSlot) -> bool:
     row = int(s.rows("acquired")[-1])
     waits = {"offset": s.get("acquired", row, "offset")}
     for block in ("starts-False", "starts-True"):
-        for told in s.rows(block):
-            s.put(block, int(told), **waits)
+        for reported in s.rows(block):
+            s.put(block, int(reported), **waits)
     for step, block in enumerate(("acquired", "accepted")):
         inv = s.scenario.at(_LATE, 10 * s.partition + 5 * step)
         s.put(block, row, inv=inv, ret=inv + 500)

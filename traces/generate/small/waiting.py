@@ -22,8 +22,8 @@ def wait(w: Fixture) -> None:
     w.call(MEMBER, "subscribe", topics=[TOPIC], partitions=[name(0)], **fields)
     there = w.records(0, 0, True)
     w.call(MEMBER, "acquire", records=[r | {"delivery_count": 1} for r in there], **fields)
-    place = ("topic", "partition", "offset", "id")
-    accepted = [{key: r[key] for key in place} | {"ack": "accept"} for r in there]
+    location = ("topic", "partition", "offset", "id")
+    accepted = [{key: r[key] for key in location} | {"ack": "accept"} for r in there]
     w.call(MEMBER, "acknowledge", records=accepted, **fields)
     end = {name(0): len(w.logs[0])}
     for _ in range(2 * WAITS_MS):
