@@ -19,7 +19,7 @@ PAGES = [
 #: Rooms of which nothing is imported but by `highwater`; Apache Kafka's jars have no public name
 INSIDE = re.compile(
     r"^(?:>>> |\.\.\. )?\s*(?:from|import) "
-    r"(?!chaos\.real\.kafka\b)(refimpl|properties|chaos|traces)\b",
+    r"(?!chaos\.real\.(?:kafka|sharing)\b)(refimpl|properties|chaos|traces)\b",
     re.MULTILINE,
 )
 

@@ -147,7 +147,7 @@ def _taken(p: Partition, group: int, lock: int) -> Spans:
 
 
 def _over(p: Partition, rows: Ints, lock: int) -> Ints:
-    """When the locks are over that these calls took; one without an answer may come at any time."""
+    """Times at which the locks of these calls are over; without an answer, it may be any."""
     return np.where(p.ret[rows] != NONE, p.ret[rows] + lock, NEVER)
 
 

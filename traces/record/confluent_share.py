@@ -98,7 +98,7 @@ class ConfluentShareConsumer(Recorded):
         return messages
 
     def _acquired(self, messages: list[Any], invoked: int) -> None:
-        """What a poll returns may have been asked for since the last that returned something."""
+        """Records of a poll may have been asked for since the last poll that returned some."""
         records = [self._record(message) for message in messages]
         self._process.note("acquire", self._asked, records=records, **self._group)
         self._asked = invoked

@@ -233,7 +233,7 @@ def _nobody_holds(h: History, last: Row, since: int, until: int, lock: int) -> N
 
 
 def _all_poll(h: History, last: Row, since: int, until: int, apart: int) -> None:
-    """Whoever is a member is one all the time, and polls without a gap that is longer."""
+    """Each member is one all the time, and polls without a gap that is longer."""
     joins = [r for r in h.rows(last.partition, "joined") if r.ok and r.group == last.group]
     members = {r.process for r in joins}
     must(last.process in members, "it is no member")

@@ -57,7 +57,7 @@ def stuck(fixture: Fixture, lines: Lines) -> None:
 
 @in_calls("S6")
 def stuck_until_it_left(fixture: Fixture, lines: Lines) -> None:
-    """What was given back waits, too: its member is given it no more."""
+    """A record that was given back waits, too: its member is given it no more."""
     (accepted,) = mine(lines, "acknowledge")
     accepted["records"][-1]["ack"] = "release"
     _starts(lines, accepted["records"][-1]["offset"])
@@ -125,14 +125,14 @@ def not_stuck_as_nobody_polls(fixture: Fixture, lines: Lines) -> None:
 
 @in_calls("")
 def not_stuck_as_no_leader_answers(fixture: Fixture, lines: Lines) -> None:
-    """Where nobody is told the partition's end for a while, it may have had no leader."""
+    """A partition of which nobody is told the end for a while may have had no leader."""
     waits(lines)
     _unanswered(lines, "list_offsets")
 
 
 @in_calls("")
 def not_stuck_as_no_coordinator_answers(fixture: Fixture, lines: Lines) -> None:
-    """Where nobody is told the group's start for a while, its state may have been nowhere."""
+    """A group of which nobody is told the start for a while may have had no coordinator."""
     waits(lines)
     _unanswered(lines, "committed")
 
@@ -157,7 +157,7 @@ def not_stuck_as_it_was_just_written(fixture: Fixture, lines: Lines) -> None:
 
 @in_calls("")
 def not_stuck_as_a_member_came(fixture: Fixture, lines: Lines) -> None:
-    """Whose partition it is may change while members come and go."""
+    """A partition may pass to another member while members come and go."""
     waits(lines)
     polls = [line for line in mine(lines, "acquire") if not line["records"]]
     middle = polls[len(polls) // 2]
