@@ -76,7 +76,7 @@ def _franz_go(suite: ClientSuite, folder: Path, address: str) -> Results:
     subprocess.run(command, cwd=folder, check=True)
     environment = {"KGO_SEEDS": address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "20000"}
     environment["KGO_TEST_MAX_TOPIC_PARTS"] = "4"
-    return run_go(folder / "pkg" / "kgo", binary, environment, skip="TestShare.*")
+    return run_go(folder / "pkg" / "kgo", binary, environment, skip="")
 
 
 #: Its tests look for proxies of five brokers on these ports
@@ -236,7 +236,6 @@ REASONS: tuple[Exemption, ...] = (
         "(`python -m chaos.real.suites.late_answers`); the released 3.0.12 does not",
         always=False,
     ),
-    Exemption("franz-go", r"Share", "share groups are not built"),
     Exemption(
         "kafka-go",
         r"TestConsumerGroupWith(Topic|GroupTopicsSingle)$",
