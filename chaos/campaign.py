@@ -91,6 +91,7 @@ SOMETIMES: Mapping[str, str] = {
     "ends of records answered": "a record that a member of a share group accepts",
     "records lent again": "a record that a share group is given again",
     "records lent for the last time": "a record that is given as often as may be",
+    "logs of the share state pruned": "a log of the share state that is pruned",
 }
 WAVE = 64
 ENOUGH = 300  # seeds after which each of them must have happened

@@ -556,6 +556,8 @@ def _of_share_group(settings: Settings) -> Mapping[ConfigResource, Mapping[str, 
 def _shares(settings: Settings) -> ShareConfig:
     return ShareConfig(
         snapshot_updates=settings.share_snapshot_updates,
+        prune_interval_ms=settings.share_prune_ms,
+        cold_interval_ms=settings.share_prune_ms,
         load_buffer_size=settings.fetch_limit,
         write_timeout_ms=settings.request_timeout_ms,
         share_delivery_count_limit=settings.share_delivery_limit,
@@ -576,6 +578,7 @@ def _groups(settings: Settings) -> GroupConfig:
         consumer_heartbeat_interval_ms=settings.member_session_ms // 4,
         consumer_assignment_interval_ms=settings.assignment_interval_ms,
         consumer_assignors=(settings.server_assignor,),
+        share_assignment_interval_ms=settings.assignment_interval_ms,
         share_session_timeout_ms=settings.member_session_ms,
         share_min_session_timeout_ms=1,
         share_min_heartbeat_interval_ms=1,

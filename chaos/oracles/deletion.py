@@ -9,6 +9,7 @@ from chaos.clients.purger import Purger
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.sim.simulation import Simulation
+from refimpl.coordinator.observations import LogPruned
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition
 
@@ -22,6 +23,7 @@ class DeletionOracle:
     After an unclean election deleted records may be back, so a truncated log may start earlier. New
     records below the requested deletion offset may also be gone. A follower with no records left
     has no epoch to compare with the leader's log, and it does not copy records below its own end.
+    A coordinator deletes in its own log (`pruned`); `ShareStateLog` judges whether it may.
     """
 
     partitions: Mapping[TopicPartition, PartitionOracle]
@@ -29,6 +31,7 @@ class DeletionOracle:
     starts: dict[tuple[TopicPartition, int], int] = field(
         factory=dict[tuple[TopicPartition, int], int]
     )
+    pruned: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int])
 
     def attach(self, simulation: Simulation) -> None:
         """Observe every replica that reads, writes, follows or becomes leader."""
@@ -37,6 +40,10 @@ class DeletionOracle:
         simulation.watch(o.LogRestarted, self._look)
         simulation.watch(o.RecordsRead, self._read)
         simulation.watch(o.Deleted, self._gone)
+        simulation.watch(LogPruned, self._pruned)
+
+    def _pruned(self, who: int, seen: LogPruned) -> None:
+        self.pruned[seen.partition] = max(seen.start, self.pruned.get(seen.partition, 0))
 
     def _look(self, who: int, seen: Any) -> None:
         name: TopicPartition = seen.partition
@@ -50,7 +57,8 @@ class DeletionOracle:
             raise Violation(
                 "LogStartMonotone", f"{oracle.name}: {who} from {before} back to {start}"
             )
-        asked, committed = self.purger.asked.get(name, 0), len(oracle.log.committed)
+        asked = self.pruned.get(name, self.purger.asked.get(name, 0))
+        committed = len(oracle.log.committed)
         if start > (asked if since_loss else min(asked, committed)):
             raise Violation(
                 "OnlyAskedIsDeleted",

@@ -32,7 +32,7 @@ from refimpl.machines.consumer_group import UNREVOKED, ConsumerGroup, ConsumerMe
 from refimpl.machines.share_group import ShareGroup
 from refimpl.machines.transaction_coordinator import TransactionMetadata
 from refimpl.records.coordinators import CoordinatorRecord, GroupMetadataValue
-from refimpl.shares.shard import ShareShard
+from refimpl.shares.shard import COLD, PRUNE, ShareShard
 from refimpl.transactions.shard import EXPIRE as EXPIRE_IDS
 from refimpl.transactions.shard import TIME_OUT, TransactionShard
 
@@ -105,7 +105,8 @@ def differences(
     elif isinstance(mine, ShareShard):
         yield from _of_maps("share partition", mine.states.current, other.states.current)
         yield from _of_maps("committed share partition", *map(_stored, (mine, other)))
-        durations = {}
+        config = mine.config
+        durations = {PRUNE: config.prune_interval_ms, COLD: config.cold_interval_ms}
     else:
         yield from _of_ids(mine, other)
         durations = {

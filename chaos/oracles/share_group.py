@@ -22,6 +22,7 @@ from chaos.sim.hosts import BrokerHost
 from chaos.sim.share_messages import SharesAcknowledged, SharesAnswered, ShareSessionOver
 from chaos.sim.simulation import Simulation
 from chaos.sim.transactional_records import entry_of
+from refimpl.coordinator.observations import LogPruned
 from refimpl.coordinator.runtime import State
 from refimpl.machines.share_partition import ACCEPT, REJECT, RELEASE, RENEW
 from refimpl.messages import observations as o
@@ -96,6 +97,7 @@ class ShareGroupOracle:
         self.log = ShareStateLog(self.partitions[SHARE_STATE], settings.share_delivery_limit)
         watch = self.simulation.watch
         watch(o.HighWatermarkAdvanced, self._advanced)
+        watch(LogPruned, self._pruned)
         watch(o.SharesLoaded, self._loaded)
         watch(o.SharesAcquired, self._acquired)
         watch(SharesAcknowledged, self._acknowledged)
@@ -127,7 +129,27 @@ class ShareGroupOracle:
         """A leader begins with the stored state: nobody is left out by its start."""
         self.counts["share partitions loaded"] += 1
         self.lendings[who, seen.partition] = Lending(seen.leader_epoch)
+        self._is_committed(seen)
         self._ends_below(seen.partition, seen.start)
+
+    def _is_committed(self, seen: o.SharesLoaded) -> None:
+        """A coordinator answers by committed records alone, also by those that it has loaded."""
+        name, kept = seen.partition, self._kept(seen.partition)
+        if self.excused:
+            return
+        if kept is None or kept.leader_epoch < seen.leader_epoch:
+            what = f"leader epoch {seen.leader_epoch} has read a state, and is not committed"
+            raise self._broken("ReadIsCommitted", self._at(name, what))
+        first = max(kept.start, self._deleted(name)) if kept.start >= 0 else seen.start
+        for offset in range(first, seen.start):
+            if not kept.is_final(offset):
+                what = f"{offset} is below the start that was read, and its end is not committed"
+                raise self._broken("ReadIsCommitted", self._at(name, what))
+
+    def _pruned(self, who: int, seen: LogPruned) -> None:
+        if seen.partition == SHARE_STATE:
+            self.counts["logs of the share state pruned"] += 1
+            self.log.pruned(seen.start)
 
     def _acquired(self, who: int, seen: o.SharesAcquired) -> None:
         name, lending = seen.partition, self.lendings[who, seen.partition]

@@ -29,6 +29,8 @@ class Kept:
     state_epoch: int
     leader_epoch: int
     start: int
+    #: The offset of the last snapshot in the log
+    snapshot: int
     deliveries: Deliveries = field(factory=Deliveries)
 
     def is_final(self, offset: int) -> bool:
@@ -49,12 +51,20 @@ class ShareStateLog:
     def keep_up(self) -> None:
         """Read what is committed by now."""
         committed = self.oracle.log.committed
-        for record in committed[self.position :]:
+        for offset, record in enumerate(committed[self.position :], self.position):
             if not self.oracle.era:
-                self._judge(coordinator_record(record, SHARE_STATE.topic))
+                self._judge(coordinator_record(record, SHARE_STATE.topic), offset)
         self.position = len(committed)
 
-    def _judge(self, record: CoordinatorRecord) -> None:
+    def pruned(self, start: int) -> None:
+        """A log begins at an offset: no state needs a record below it."""
+        self.keep_up()
+        for key, one in self.kept.items():
+            if one.snapshot < start and not self.oracle.era:
+                what = f"the snapshot at {one.snapshot} is needed, and the log begins at {start}"
+                raise self._broken("NeededIsKept", self._at(key, what))
+
+    def _judge(self, record: CoordinatorRecord, offset: int) -> None:
         key = ShareKey(record.key.group_id, record.key.topic_id, record.key.partition)
         known, value = self.kept.get(key), record.value
         if value is None:
@@ -68,13 +78,14 @@ class ShareStateLog:
         if known is not None and epoch == known.state_epoch:
             self._ascends(key, known, value, is_snapshot=is_snapshot)
         deliveries = {} if is_snapshot or known is None else known.deliveries
-        for offset, delivery in _each(value.state_batches):
-            deliveries[offset] = max(delivery, deliveries.get(offset, (0, 0)))
+        for at, delivery in _each(value.state_batches):
+            deliveries[at] = max(delivery, deliveries.get(at, (0, 0)))
             if delivery[0] > self.delivery_limit:
-                what = f"{offset} is delivered for the {delivery[0]}th time"
+                what = f"{at} is delivered for the {delivery[0]}th time"
                 raise self._broken("CountWithinLimit", self._at(key, what))
         kept = {o: one for o, one in deliveries.items() if o >= value.start_offset}
-        self.kept[key] = Kept(epoch, value.leader_epoch, value.start_offset, kept)
+        snapshot = offset if known is None or is_snapshot else known.snapshot
+        self.kept[key] = Kept(epoch, value.leader_epoch, value.start_offset, snapshot, kept)
 
     def _ascends(self, key: ShareKey, known: Kept, value: Any, *, is_snapshot: bool) -> None:
         if value.start_offset < known.start:

@@ -115,7 +115,8 @@ class Settings:
 
     # Members of a share group that reads the same topic, and those of transactions; none if 0. The
     # group's isolation, locks, delivery limit and records in flight; the members' manner to
-    # acknowledge, and their time for a record; the updates of its state between two snapshots
+    # acknowledge, and their time for a record; the updates of its state between two snapshots, and
+    # the time between two looks at what can be pruned
     share_members: int = 0
     share_isolation: str = "read_uncommitted"
     share_lock_ms: int = 400
@@ -124,6 +125,7 @@ class Settings:
     share_acknowledge: str = "explicit"
     share_work_ms: int = 30
     share_snapshot_updates: int = 20
+    share_prune_ms: int = 300_000
 
     # True if faults are few and last so long that the cluster must settle in spite of them
     lasting: bool = False
@@ -423,6 +425,7 @@ def _sharing(seed: int) -> dict[str, Any]:
         "share_acknowledge": choice(("explicit", "explicit", "implicit")),
         "share_work_ms": choice((10, 30, 100)),
         "share_snapshot_updates": choice((2, 20, 500)),
+        "share_prune_ms": choice((100, 400, 300_000)),
     }
 
 

@@ -8,6 +8,7 @@ from chaos.oracles.share_group import ShareGroupOracle
 from chaos.oracles.share_log import Kept
 from chaos.sim.addresses import SHARE_GROUP, SHARE_STATE, TOPIC_ID
 from chaos.sim.share_messages import SharesAnswered
+from refimpl.coordinator.observations import LogPruned
 from refimpl.coordinator.runtime import State
 from refimpl.machines.replica_log import Record
 from refimpl.machines.share_partition import ACCEPT
@@ -60,6 +61,11 @@ def lends(c: Cluster, offset: int, count: int) -> None:
     c.run.simulation.observe(1, o.SharesAcquired(*where, MEMBER, acquired, 1 << 30))
 
 
+def loads(c: Cluster, leader_epoch: int, start: int) -> None:
+    """The leader has read the state."""
+    c.run.simulation.observe(1, o.SharesLoaded(c.name, SHARE_GROUP, leader_epoch, start))
+
+
 # What leaders give
 
 
@@ -94,8 +100,19 @@ def counts_no_delivery_after_a_release(c: Cluster) -> None:
 
 @breaks(f"{G}._ends_below: NothingLost", f"{G}._loaded: _ends_below()", **WITH)
 def begins_behind_a_record(c: Cluster) -> None:
+    start = kept(c).start = fresh(c) + 1
+    loads(c, kept(c).leader_epoch, start)
+
+
+@breaks(f"{G}._is_committed: ReadIsCommitted", f"{G}._loaded: _is_committed()", **WITH)
+def reads_in_an_epoch_that_is_not_committed(c: Cluster) -> None:
+    loads(c, kept(c).leader_epoch + 1, kept(c).start)
+
+
+@breaks(f"{G}._is_committed: ReadIsCommitted again", **WITH)
+def reads_a_start_that_is_not_committed(c: Cluster) -> None:
     start = fresh(c) + 1
-    c.run.simulation.observe(1, o.SharesLoaded(c.name, SHARE_GROUP, 9, start))
+    loads(c, kept(c).leader_epoch, start)
 
 
 @breaks(f"{G}.finish: _ends_below()", **WITH)
@@ -213,6 +230,17 @@ def takes_a_snapshot_without_a_record(c: Cluster) -> None:
         state_batches=(),
     )
     writes(c, CoordinatorRecord(SHARE_RECORDS[0], r.ShareSnapshotKey(*KEY), value))
+
+
+@breaks(
+    f"{L}.pruned: NeededIsKept",
+    f"{L}.pruned: keep_up()",
+    f"{G}._pruned: pruned()",
+    **WITH,
+)
+def deletes_a_snapshot_that_is_needed(c: Cluster) -> None:
+    start = kept(c).snapshot + 1
+    c.run.simulation.observe(1, LogPruned(SHARE_STATE, start))
 
 
 # What does not go on
