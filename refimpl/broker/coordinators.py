@@ -16,9 +16,11 @@ from refimpl.coordinator.observations import (
     CoordinatorLoaded,
     CoordinatorOperation,
     CoordinatorUnloaded,
+    LogPruned,
 )
 from refimpl.coordinator.operation import (
     Answer,
+    LogStart,
     Outcome,
     Output,
     Performed,
@@ -251,10 +253,23 @@ class Coordinators(Generic[S]):
             elif isinstance(output, Performed):
                 name = TopicPartition(self.topic, number)
                 self.context.outputs.append(CoordinatorOperation(name, output))
+            elif isinstance(output, LogStart):
+                self._delete_below(now, number, output.offset)
             elif output.at_ms is not None:
                 self._set(number, output.key, max(output.at_ms, now))
             else:
                 self._due.pop((number, output.key), None)
+
+    def _delete_below(self, now: int, number: int, offset: int) -> None:
+        """Delete records of a coordinator's log; followers hear of it as of DeleteRecords."""
+        partition = self.context.partitions[TopicPartition(self.topic, number)]
+        try:
+            partition.log.advance_start(min(offset, partition.replica.high_watermark))
+        except Refusal as refusal:
+            self.context.refused(self.owner, refusal)
+            return
+        self.context.outputs.append(LogPruned(partition.name, partition.log.start))
+        self.appended(now, partition)
 
     def _set(self, number: int, key: TimerKey, at_ms: int) -> None:
         if self._due.get((number, key)) == at_ms:

@@ -83,6 +83,7 @@ class ReplicaManager:
                     for partition in self._partitions(name):
                         self._delete(now, partition)
                     self.groups.topic_deleted(now, name, topic_id)
+                    self.share_coordinators.topics_deleted(now)
                 case BrokerRegistration():
                     self._waited_for(self.context.partitions.values())
                 case ConfigsAltered(resource) if resource.type == BROKER:

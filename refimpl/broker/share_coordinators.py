@@ -12,6 +12,7 @@ from refimpl.broker.partition import Partition
 from refimpl.messages import share as m
 from refimpl.messages.broker import Request
 from refimpl.records.coordinators import SHARE_TOPIC
+from refimpl.records.schema import Uuid
 from refimpl.shares.config import ShareConfig
 from refimpl.shares.shard import ShareCoordinator, ShareShard, coordinator_of, name_of
 
@@ -38,7 +39,15 @@ class ShareCoordinators:
         )
 
     def _new(self, number: int, log: PartitionLog) -> ShareCoordinator:
-        return coordinator_of(number, log, self.config)
+        return coordinator_of(number, log, self.config, self._exists)
+
+    def _exists(self, topic_id: Uuid, partition: int) -> bool:
+        name = self.metadata.topic_names.get(topic_id)
+        return name is not None and partition in self.metadata.topics[name].partitions
+
+    def topics_deleted(self, now: int) -> None:
+        """Remove the state of topics that are gone."""
+        self.coordinators.operate(now, ShareShard.topics_deleted)
 
     def handle(self, now: int, request: Request) -> None:
         """Let the coordinator of a share partition answer, if it is here."""

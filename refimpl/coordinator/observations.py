@@ -25,3 +25,10 @@ class CoordinatorUnloaded(NamedTuple):
     """A broker no longer coordinates a partition."""
 
     partition: TopicPartition
+
+
+class LogPruned(NamedTuple):
+    """A coordinator has deleted the records of its log below `start`: no load needs them."""
+
+    partition: TopicPartition
+    start: int

@@ -49,6 +49,12 @@ class SetTimer(NamedTuple):
     at_ms: int | None
 
 
+class LogStart(NamedTuple):
+    """Delete the records of the log below this offset: no load needs them."""
+
+    offset: int
+
+
 @frozen
 class TransactionalWrite:
     """The producer in whose transaction an operation writes, or which its marker ends."""
@@ -65,7 +71,8 @@ class Outcome:
     """The decisions of one operation. A timer is set to a time in ms, or cancelled by None.
 
     Answers wait until all records written so far are committed. With `waits` False they do not,
-    because the operation read only committed state.
+    because the operation read only committed state. Records below `needed_from` are deleted, so it
+    is derived from committed records alone.
     """
 
     changes: Sequence[Entry | Soft] = ()
@@ -73,6 +80,7 @@ class Outcome:
     timers: Mapping[TimerKey, int | None] = {}
     waits: bool = True
     transaction: TransactionalWrite | None = None
+    needed_from: int | None = None
 
     @property
     def records(self) -> Sequence[CoordinatorRecord]:
@@ -104,4 +112,4 @@ class Performed(NamedTuple):
     end: int
 
 
-Output: TypeAlias = Answer | SetTimer | Performed
+Output: TypeAlias = Answer | SetTimer | LogStart | Performed

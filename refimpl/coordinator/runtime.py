@@ -23,6 +23,7 @@ from refimpl.coordinator.errors import (
 from refimpl.coordinator.log import CoordinatorLog
 from refimpl.coordinator.operation import (
     Answer,
+    LogStart,
     Outcome,
     Output,
     Performed,
@@ -119,7 +120,7 @@ class Coordinator(Generic[S]):
             try:
                 records, self.position = self.log.read(self.position, self.load_buffer_size)
                 for offset, record in records:
-                    self.shard.replay(record, None if offset < high_watermark else offset)
+                    self.shard.replay(record, None if offset < high_watermark else offset, offset)
             except (CorruptBatch, Refusal) as failure:
                 self.state, self.failure = State.CLOSED, str(failure)
                 return self._take_outputs()
@@ -216,6 +217,8 @@ class Coordinator(Generic[S]):
         self._answer(now, outcome.answers, waits=outcome.waits)
         for timer, at_ms in outcome.timers.items():
             self._set(timer, at_ms)
+        if outcome.needed_from is not None and outcome.needed_from > self.log.start:
+            self._outputs.append(LogStart(outcome.needed_from))
 
     def _not_appended(self, now: int, outcome: Outcome, refusal: Refusal) -> None:
         error = _APPEND_ERRORS.get(refusal.kafka_error, "UNKNOWN_SERVER_ERROR")

@@ -24,8 +24,11 @@ class CoordinatorShard(Protocol):
 
     # Change
 
-    def replay(self, record: Any, offset: int | None = None) -> None:
-        """Apply a record; `offset` is its offset, or None if it is known to be committed."""
+    def replay(self, record: Any, offset: int | None = None, at: int | None = None) -> None:
+        """Apply a record; `offset` is its offset, or None if it is known to be committed.
+
+        `at` is its offset in any case, for a shard that asks which records are needed.
+        """
         ...
 
     def apply(self, changes: Sequence[Any], offset: int | None) -> None:

@@ -49,6 +49,9 @@ class GroupConfig:
     share_heartbeat_interval_ms: int = _broker("group.share.heartbeat.interval.ms")
     share_min_heartbeat_interval_ms: int = _broker("group.share.min.heartbeat.interval.ms")
     share_max_heartbeat_interval_ms: int = _broker("group.share.max.heartbeat.interval.ms")
+    share_assignment_interval_ms: int = _broker("group.share.assignment.interval.ms")
+    share_min_assignment_interval_ms: int = _broker("group.share.min.assignment.interval.ms")
+    share_max_assignment_interval_ms: int = _broker("group.share.max.assignment.interval.ms")
     share_max_size: int = _broker("group.share.max.size")
 
     # Offsets

@@ -13,6 +13,7 @@ from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.logic import GroupLogic
 from refimpl.groups.offsets import Offsets
 from refimpl.groups.operators import Operators
+from refimpl.groups.share import ShareGroups
 from refimpl.groups.store import GroupStore
 from refimpl.messages import group as m
 from refimpl.records.coordinators import OFFSETS_TOPIC
@@ -61,7 +62,7 @@ class GroupShard:
 
     # Change
 
-    def replay(self, record: Entry, offset: int | None = None) -> None:
+    def replay(self, record: Entry, offset: int | None = None, at: int | None = None) -> None:
         """Apply a record of a group or of an offset."""
         self.store.replay(record, offset)
 
@@ -93,8 +94,17 @@ class GroupShard:
         return {EXPIRE: now + self.config.offsets_retention_check_interval_ms}
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> Outcome:
-        """Remove the committed offsets of a deleted topic (KAFKA-2000)."""
-        return self.offsets.topic_deleted(topic, topic_id)
+        """Remove the committed offsets of a deleted topic (KAFKA-2000), and the state that share
+        groups have of it.
+        """
+        forgotten = [
+            record
+            for logic in self.logics
+            if isinstance(logic, ShareGroups)
+            for record in logic.topics_deleted()
+        ]
+        offsets = self.offsets.topic_deleted(topic, topic_id)
+        return evolve(offsets, changes=[*offsets.changes, *forgotten])
 
     # Observe and answer
 

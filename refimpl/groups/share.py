@@ -135,7 +135,7 @@ class ShareGroups:
         ready = frozenset(one for many in assignable.values() for one in many)
         if subscribed or now_hash != after.metadata_hash or ready != assigned:
             write(g.epoch_record(group_id, after.epoch + 1, now_hash))
-        if after.epoch > after.target_epoch:
+        if after.is_target_due(now, self.config.own(group_id, "share_assignment_interval_ms")):
             self._assign(now, after, write)
         member = after.members[member_id]
         target = after.target.get(member_id, frozenset())
@@ -189,9 +189,12 @@ class ShareGroups:
         return self._without(now, group, key.member_id)
 
     def loaded(self, now: int, group_id: str, group: Group) -> Outcome:
-        """Start sessions afresh."""
+        """Start sessions afresh, and forget topics that were deleted meanwhile."""
         at_ms = now + self.config.own(group_id, "share_session_timeout_ms")
-        return Outcome(timers={TimerKey(SESSION, group_id, one): at_ms for one in group.members})
+        forgotten = self._without_deleted(group)
+        return Outcome(
+            forgotten, timers={TimerKey(SESSION, group_id, one): at_ms for one in group.members}
+        )
 
     # The state of share partitions
 
@@ -222,6 +225,21 @@ class ShareGroups:
         left = g.without_partitions(group.initializing, [(one, n) for one, _, n in added])
         initialized = g.with_partitions(group.initialized, added)
         return Outcome((g.state_record(group_id, left, initialized),))
+
+    def topics_deleted(self) -> list[CoordinatorRecord]:
+        """Each group without the partitions of topics that are gone: they have no state."""
+        groups = list(self.store.groups.current.values())
+        shared = [one for one in groups if isinstance(one, ShareGroup)]
+        return [record for one in shared for record in self._without_deleted(one)]
+
+    def _without_deleted(self, group: ShareGroup) -> list[CoordinatorRecord]:
+        initializing, initialized = (
+            {one: of for one, of in topics.items() if self.topics.by_id(one) is not None}
+            for topics in (group.initializing, group.initialized)
+        )
+        if (initializing, initialized) == (group.initializing, group.initialized):
+            return []
+        return [g.state_record(group.group_id, initializing, initialized)]
 
     def empty(self, group_id: str) -> ShareGroup:
         """A group without members; a group with members is refused."""

@@ -53,6 +53,16 @@ class UnknownShareState(InvalidRequest):
 
 
 @frozen
+class UnknownSharedTopic(Refusal):
+    """There is no topic of this id, or it has no such partition: it may be deleted."""
+
+    kafka_error = "UNKNOWN_TOPIC_OR_PARTITION"
+    says = "This server does not host this topic-partition."  # Kafka's words
+    topic_id: bytes
+    partition: int
+
+
+@frozen
 class FencedStateEpoch(Refusal):
     """The sender knows an older life of the group (KIP-932)."""
 

@@ -50,6 +50,8 @@ class ShareGroup:
     epoch: int = 0
     metadata_hash: int = 0
     target_epoch: int = 0
+    #: The time at which the target was computed, 0 if it never was
+    target_ms: int = 0
     members: Mapping[str, ShareMember] = field(factory=dict[str, ShareMember])
     target: Mapping[str, frozenset[Partition]] = field(factory=dict[str, frozenset[Partition]])
     initializing: Topics = field(factory=dict[Uuid, Any])
@@ -63,6 +65,14 @@ class ShareGroup:
     def subscribed(self) -> frozenset[str]:
         """The topics that some member subscribes to."""
         return frozenset[str]().union(*(one.topics for one in self.members.values()))
+
+    def is_target_due(self, now: int, interval_ms: int) -> bool:
+        """True if the epoch is newer than the last target, and that one is old enough.
+
+        A target of the future is one of a coordinator whose clock was ahead.
+        """
+        rests = self.target_ms and self.target_ms <= now < self.target_ms + interval_ms
+        return self.epoch > self.target_epoch and not rests
 
     def known(self, member_id: str) -> ShareMember:
         """A member by its id."""
@@ -143,8 +153,11 @@ def replay(group: ShareGroup | None, record: CoordinatorRecord) -> ShareGroup | 
             return None
         return evolve(known, epoch=value.epoch, metadata_hash=value.metadata_hash)
     if number == TARGET.number:
-        epoch = 0 if value is None else value.assignment_epoch
-        return evolve(known, target_epoch=epoch)
+        if value is None:
+            return evolve(known, target_epoch=0, target_ms=0)
+        return evolve(
+            known, target_epoch=value.assignment_epoch, target_ms=value.assignment_timestamp
+        )
     if number == STATE.number:
         if value is None:
             return evolve(known, initializing={}, initialized={})

@@ -4,12 +4,15 @@ Spec: ShareState. Requests may come late, twice and in any order. So within a st
 gets lower: not the start, not the leader epoch, and no record's delivery count or state.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from attrs import evolve, frozen
 
 from refimpl.machines.share_errors import FencedShareLeader, FencedStateEpoch, UnknownShareState
 from refimpl.machines.share_partition import ShareWrite, StateBatch
+
+K = TypeVar("K")
 
 UNKNOWN_START = -1
 """The start of a partition that nobody has read yet: its first leader decides it."""
@@ -59,6 +62,26 @@ def written(
     _, complete = max((known.start, known.complete), (write.start, write.complete))
     batches = merged(known.batches, write.batches, start)
     return evolve(known, start=start, complete=complete, batches=batches)
+
+
+def needed_from(snapshots: Iterable[int], end: int) -> int:
+    """The first offset of the state log that a load needs.
+
+    That is the oldest of the last snapshots of all share partitions, or the end if there are none.
+    Both are of committed records: a snapshot that is lost leaves its state to the one before.
+    """
+    return min(snapshots, default=end)
+
+
+def cold(now: int, interval_ms: int, times: Mapping[K, tuple[int, int]]) -> list[K]:
+    """The share partitions that get a snapshot for the sake of `needed_from`.
+
+    Of each, the time of its state is known, and that of its last snapshot, which is later if it was
+    cold. If all were cold, nothing is written, and no snapshot would help.
+    """
+    if all(created != snapshot for created, snapshot in times.values()):
+        return []
+    return [one for one, (_, snapshot) in times.items() if now - snapshot >= interval_ms]
 
 
 def _known(current: ShareState | None) -> ShareState:

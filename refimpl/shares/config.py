@@ -23,6 +23,8 @@ class ShareConfig:
     # The share coordinator
     snapshot_updates: int = _broker("share.coordinator.snapshot.update.records.per.snapshot")
     load_buffer_size: int = _broker("share.coordinator.load.buffer.size")
+    prune_interval_ms: int = _broker("share.coordinator.state.topic.prune.interval.ms")
+    cold_interval_ms: int = _broker("share.coordinator.cold.partition.snapshot.interval.ms")
     write_timeout_ms: int = _broker("share.coordinator.write.timeout.ms")
 
     # Leaders

@@ -74,7 +74,9 @@ class TransactionShard:
 
     # Change
 
-    def replay(self, record: CoordinatorRecord, offset: int | None = None) -> None:
+    def replay(
+        self, record: CoordinatorRecord, offset: int | None = None, at: int | None = None
+    ) -> None:
         """Apply the record of an id."""
         self.store.replay(record, offset)
 

@@ -152,9 +152,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "(Initialize|Read|Write|Delete)ShareGroupState(Summary)?",
         r"partitions\[0\]\.(error_code|start_offset|state_epoch)$",
-        "topics that do not exist, states that do not",
-        "requests that only brokers send: our share coordinator asks nobody whether the topic is "
-        "there; a leader epoch of -1 is a lower one to us, and so is a state epoch of -1",
+        "an epoch of -1",
+        "requests that only brokers send: Kafka compares an epoch of -1 with none; to us it is a "
+        "lower one",
     ),
     Row(
         "FindCoordinator",

@@ -272,15 +272,6 @@ ROWS: tuple[Row, ...] = (
         "say that they do not exist",
     ),
     Row(
-        "(Initialize|Delete|Read)ShareGroupState(Summary)?",
-        r"topic_id id [07]$|partition 2147483647$",
-        r"partitions\[0\]\.(error_(code|message)|start_offset)$",
-        "topics that do not exist",
-        "requests that only brokers send: our share coordinator asks nobody whether the topic is "
-        "there",
-        ours='"NONE"|null|-1',
-    ),
-    Row(
         "(Initialize|Read|Write)ShareGroupState",
         r"(leader|state)_epoch -1$",
         r"partitions\[0\]\.(error_(code|message)|start_offset|state_epoch)$",

@@ -17,16 +17,20 @@ from tests.refimpl.broker.node_cases import CLIENT, ORDERS, TOPIC_ID, Cluster, b
 
 OFFSETS, STATE = m.TopicPartition(OFFSETS_TOPIC, 0), m.TopicPartition(SHARE_TOPIC, 0)
 ALONE = (1,)
-EARLIEST = {"share.auto.offset.reset": "earliest"}
+EARLIEST = {"share.auto.offset.reset": "earliest", "share.assignment.interval.ms": "0"}
 
 
 class Node:
     """A node that is alone, with what it sends itself delivered."""
 
-    def __init__(self, configs: dict[str, str] = EARLIEST) -> None:
-        self.cluster = Cluster()
-        self.epoch = 1
-        self.cluster.decide(1, 1, ALONE, partitions=(ORDERS, OFFSETS, STATE), replicas=ALONE)
+    def __init__(
+        self,
+        configs: dict[str, str] = EARLIEST,
+        cluster: Cluster | None = None,
+        partitions: Sequence[m.TopicPartition] = (ORDERS, OFFSETS, STATE),
+    ) -> None:
+        self.cluster = Cluster() if cluster is None else cluster
+        self.cluster.decide(1, 1, ALONE, partitions=partitions, replicas=ALONE)
         self.cluster.news(ConfigsAltered(ConfigResource(GROUP, "g"), configs))
         self.sessions = dict[str, int]()
         self.later(0)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refimpl.coordinator.operation import Outcome
 from refimpl.errors import Refusal
 from refimpl.messages import share as m
 from refimpl.records.coordinators import (
@@ -16,7 +17,7 @@ from refimpl.records.coordinators import (
 )
 from refimpl.records.schema import Uuid
 from refimpl.shares.config import ShareConfig
-from refimpl.shares.shard import SNAPSHOT, ShareShard, name_of
+from refimpl.shares.shard import COLD, SNAPSHOT, ShareShard, name_of
 
 KEY = m.ShareKey("g", Uuid(b"topic".ljust(16, b"-")), 3)
 
@@ -30,18 +31,21 @@ class Written:
 
     def ask(self, body: Any) -> m.ShareStateResponse:
         outcome = self.shard.handlers[type(body)](5, 1, body)
-        for record in outcome.changes:
-            assert isinstance(record, CoordinatorRecord)
-            self.records.append(write_record(record))
-        self.shard.apply(outcome.changes, len(self.records))
+        self.carried_out(outcome)
         ((_, answer),) = outcome.answers
         return answer
 
-    def again(self) -> ShareShard:
+    def carried_out(self, outcome: Outcome) -> None:
+        for record in outcome.changes:
+            assert isinstance(record, CoordinatorRecord)
+            self.records.append(write_record(record))
+        self.shard.apply(outcome.changes, len(self.records) - 1 if outcome.changes else None)
+
+    def again(self, start: int = 0, end: int | None = None) -> ShareShard:
         """The shard of a coordinator that loads these records."""
         shard = ShareShard(ShareConfig())
-        for offset, (key, value) in enumerate(self.records):
-            shard.replay(read_record(SHARE_RECORDS, key, value), offset)
+        for offset, (key, value) in enumerate(self.records[start:end], start):
+            shard.replay(read_record(SHARE_RECORDS, key, value), None, offset)
         return shard
 
 
@@ -115,6 +119,41 @@ def test_a_replay_comes_to_the_state_that_was_answered(
     for start, first, more, state in writes:
         written.ask(write(start, first, first + more, state, complete=more))
     assert written.again().states.current == written.shard.states.current
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.sampled_from(("begin", "write", "write", "cold", "delete")),
+            st.booleans(),
+        ),
+        max_size=25,
+    )
+)
+def test_what_is_pruned_no_load_needs(steps: list[tuple[int, str, bool]]) -> None:
+    """However many records are lost at the end, what was committed when it was pruned is there."""
+    written, pruned, committed = Written(updates=1), 0, 0
+    shard = written.shard
+    for number, (of, what, commits) in enumerate(steps):
+        key = KEY._replace(partition=of)
+        is_there = key in shard.states.current
+        if what == "begin":
+            written.ask(m.InitializeShareStateRequest(key, number, number))
+        elif what == "delete":
+            written.ask(m.DeleteShareStateRequest(key))
+        elif what == "cold":
+            written.carried_out(shard.due(1_000_000 * number, COLD))
+        elif is_there:
+            epoch = shard.states.current[key].state.state_epoch
+            written.ask(write(number, number, number, state_epoch=epoch)._replace(key=key))
+        if commits:
+            committed = len(written.records)
+            shard.commit(committed)
+        pruned = max(pruned, shard.needed_from())
+        for end in {committed, len(written.records)}:
+            whole, rest = written.again(0, end), written.again(pruned, end)
+            assert rest.states.current == whole.states.current
 
 
 @pytest.mark.parametrize("state", [-128, -1, 3, 127])
