@@ -181,53 +181,44 @@ class SharePartition:
         What holds no record is archived, and the start may move over it.
         """
         self._check_loaded()
-        records, taken = reading.records, list[int]()
+        records, given, taken = reading.records, list[Acquired](), 0
         offset = self.next_fetch_offset()
-        while offset < reading.end and len(taken) < most and offset < self.start + self.max_locks:
-            at = bisect_left(records, offset)
-            is_record = at < len(records) and records[at] == offset
+        at, many, acquired = bisect_left(records, offset), len(records), Delivery(ACQUIRED)
+        while offset < reading.end and taken < most and offset < self.start + self.max_locks:
             if offset < self.start:
                 offset = self.start
                 continue
-            nothing_known = offset == self.start and max(self.deliveries, default=-1) < offset
-            if nothing_known and not is_record:
-                offset = records[at] if at < len(records) else reading.end
+            while at < many and records[at] < offset:
+                at += 1
+            is_record = at < many and records[at] == offset
+            if not is_record and self._nothing_known(offset):
+                offset = records[at] if at < many else reading.end
                 self.start = offset
                 continue
             known = self.deliveries.get(offset)
             if known is None or known.is_free:
-                self._look_at(offset, is_record, known, member, until_ms, taken)
+                count = 0 if known is None else known.count
+                if is_record:
+                    taken += 1
+                    if acquired.count != count + 1:
+                        acquired = Delivery(ACQUIRED, count + 1, member, until_ms)
+                    self.deliveries[offset] = acquired
+                    _extend(given, offset, count + 1)
+                else:
+                    self._pass_over(offset, count)
             offset += 1
         if taken:
             heappush(self._deadlines, until_ms)
-        return self._given(taken)
-
-    def _look_at(
-        self,
-        offset: int,
-        is_record: bool,
-        known: Delivery | None,
-        member: str,
-        until_ms: int,
-        taken: list[int],
-    ) -> None:
-        count = 0 if known is None else known.count
-        if is_record:
-            self.deliveries[offset] = Delivery(ACQUIRED, count + 1, member, until_ms)
-            taken.append(offset)
-        else:
-            self.deliveries[offset] = Delivery(ARCHIVED, count)
-            self._move_start()
-
-    def _given(self, offsets: Sequence[int]) -> Sequence[Acquired]:
-        given = list[Acquired]()
-        for offset in offsets:
-            count = self.deliveries[offset].count
-            if given and given[-1][1:] == (offset - 1, count):
-                given[-1] = given[-1]._replace(last_offset=offset)
-            else:
-                given.append(Acquired(offset, offset, count))
         return given
+
+    def _nothing_known(self, offset: int) -> bool:
+        """True if an offset is the start, and nothing is known of any from there on."""
+        return offset == self.start and max(self.deliveries, default=-1) < offset
+
+    def _pass_over(self, offset: int, count: int) -> None:
+        """Archive an offset that holds no record."""
+        self.deliveries[offset] = Delivery(ARCHIVED, count)
+        self._move_start()
 
     # Acknowledging
 
@@ -244,15 +235,19 @@ class SharePartition:
             _check_types(first, last, types)
             if last >= self.start + self.max_locks:
                 raise InvalidRecordState(last, "unknown", None, member)
+            before: tuple[Delivery, int] | None = None
             for offset in range(max(first, self.start), last + 1):
                 kind = types[0 if len(types) == 1 else offset - first]
                 held = changes.get(offset) or self._held(offset, member)
                 if held.target is not None:  # an earlier batch of the same request
                     raise InvalidRecordState(offset, "being written", member, member)
-                if kind == RENEW:
+                if before is not None and before[0] is held and before[1] == kind:
+                    changes[offset] = changes[offset - 1]
+                elif kind == RENEW:
                     changes[offset] = evolve(held, until_ms=renew_until_ms)
                 else:
                     changes[offset] = evolve(held, target=self._target(held, kind))
+                before = held, kind
         self.deliveries.update(changes)
         if any(one.target is None for one in changes.values()):
             heappush(self._deadlines, renew_until_ms)
@@ -317,23 +312,30 @@ class SharePartition:
         return self._deadlines[0] if self._deadlines else None
 
     def _write(self, changes: dict[int, Delivery]) -> ShareWrite | None:
-        batches = list[StateBatch]()
+        batches, before = list[StateBatch](), None
         for offset in sorted(changes):
             one = changes[offset]
             state = one.state if one.target is None else one.target
-            if batches and batches[-1][1:] == (offset - 1, state, one.count):
-                batches[-1] = batches[-1]._replace(last_offset=offset)
+            last = batches[-1] if batches else None
+            if (
+                last is not None
+                and last.last_offset == offset - 1
+                and (one is before or (last.state, last.delivery_count) == (state, one.count))
+            ):
+                batches[-1] = StateBatch(last.first_offset, offset, state, one.count)
             else:
                 batches.append(StateBatch(offset, offset, state, one.count))
+            before = one
         return ShareWrite(self.start, batches, self.complete) if batches else None
 
     @property
     def complete(self) -> int:
         """The number of records at or above the start that are done with, or about to be."""
-        return sum(
-            (one.state if one.target is None else one.target) in TERMINAL
-            for one in self.deliveries.values()
-        )
+        found = 0
+        for one in self.deliveries.values():
+            state = one.state if one.target is None else one.target
+            found += state is ACKNOWLEDGED or state is ARCHIVED
+        return found
 
     # Written
 
@@ -351,7 +353,7 @@ class SharePartition:
 
     def _settle(self, write: ShareWrite, *, succeeded: bool) -> None:
         self._check_loaded()
-        settled = dict[int, Delivery]()
+        settled, stored = dict[int, Delivery](), Delivery(AVAILABLE)
         for offset, state, count in write.offsets:
             known = self.deliveries.get(offset)
             if known is None or (known.target, known.count) != (state, count):
@@ -359,7 +361,9 @@ class SharePartition:
             if offset < self.start:
                 del self.deliveries[offset]
             elif succeeded:
-                settled[offset] = Delivery(state, count)
+                if (stored.state, stored.count) != (state, count):
+                    stored = Delivery(state, count)
+                settled[offset] = stored
             else:
                 settled[offset] = evolve(known, target=None)
                 heappush(self._deadlines, known.until_ms)
@@ -374,11 +378,22 @@ class SharePartition:
 
     def _move_start(self) -> None:
         """Move the start over everything that is done with."""
-        known = self.deliveries.get(self.start)
+        deliveries, start = self.deliveries, self.start
+        known = deliveries.get(start)
         while known is not None and known.target is None and known.state in TERMINAL:
-            del self.deliveries[self.start]
-            self.start += 1
-            known = self.deliveries.get(self.start)
+            del deliveries[start]
+            start += 1
+            known = deliveries.get(start)
+        self.start = start
+
+
+def _extend(given: list[Acquired], offset: int, count: int) -> None:
+    """Add the next offset that was given."""
+    last = given[-1] if given else None
+    if last is not None and last.last_offset == offset - 1 and last.delivery_count == count:
+        given[-1] = Acquired(last.first_offset, offset, count)
+    else:
+        given.append(Acquired(offset, offset, count))
 
 
 def _check_types(first: int, last: int, types: Sequence[int]) -> None:
