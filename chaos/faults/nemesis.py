@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from chaos.clients.application import Applications
 from chaos.clients.group_member import GroupMember
@@ -158,17 +158,21 @@ class Nemesis:
         return self.brokers[(fault.who or self._leader(fault.partition) or 1) - 1]
 
     def _crash(self, fault: Fault) -> None:
-        broker, timeline = self._broker(fault), self.simulation.timeline
+        broker = self._broker(fault)
         if self._may_end(broker):
-            broker.crash(fault.part)
-            timeline.at(timeline.now + fault.for_ms, broker.id, RESTART)
+            self._crash_for(broker, fault.part, fault.for_ms)
+
+    def _crash_for(self, broker: BrokerHost, part: float, for_ms: int) -> None:
+        broker.crash(part)
+        timeline = self.simulation.timeline
+        timeline.at(timeline.now + for_ms, broker.id, RESTART)
 
     def _clock(self, fault: Fault) -> None:
         """A broker starts again, and its clock shows another time."""
         broker, now = self._broker(fault), self.simulation.timeline.now
         if self._may_end(broker):
             by_ms = int(1000 * fault.part)
-            self._crash(evolve(fault, part=1.0))
+            self._crash_for(broker, 1.0, fault.for_ms)
             broker.clock.ahead_ms = by_ms if fault.how == "ahead" else -min(by_ms, now)
 
     def _stop(self, fault: Fault) -> None:

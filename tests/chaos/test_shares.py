@@ -69,6 +69,14 @@ def test_the_checks_of_traces_judge_a_share_group(seed: int, tmp_path: Path) -> 
     assert judged["S2"].verdict == "holds"
 
 
+def test_a_clock_moves_only_with_a_process_that_ends() -> None:
+    """Without overlap the fault asked twice whether the broker may end, and moved the clock of one
+    that went on."""
+    run = build(Settings.draw(720057, share_members=2, fault_ms=1500)).go()
+    assert run.simulation.counts["fault: clock"]
+    assert run.violation is None
+
+
 def test_success_below_the_start_is_no_proof_of_two_holders(tmp_path: Path) -> None:
     """After a reload another member had accepted the record, before the first one did."""
     run = played(93, share_members=3, fault_ms=6000)
