@@ -245,7 +245,7 @@ class ShareGroupOracle:
                     raise self._broken("AnsweredIsStored", self._at(name, what))
                 of.answered.setdefault(offset, -1 if kept is None else kept.leader_epoch)
                 self.counts["ends of records answered"] += 1
-            elif kind == RELEASE:
+            elif kind == RELEASE and offset >= self._deleted(name):
                 count = of.sent.get((seen.member_id, offset), 0)
                 of.released[offset] = max(count, of.released.get(offset, 0))
 

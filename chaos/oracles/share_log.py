@@ -58,7 +58,6 @@ class ShareStateLog:
 
     def pruned(self, start: int) -> None:
         """A log begins at an offset: no state needs a record below it."""
-        self.keep_up()
         for key, one in self.kept.items():
             if one.snapshot < start and not self.oracle.era:
                 what = f"the snapshot at {one.snapshot} is needed, and the log begins at {start}"

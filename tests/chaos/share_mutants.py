@@ -53,7 +53,7 @@ BUGS = (
         "pass",
         "Progress",
         0,
-        more=(f"{PARTITION}.acquire", "not is_record and self._nothing_known(offset)", "False"),
+        more=(f"{PARTITION}.acquire", "nothing_known and not is_record", "False"),
         **ABORTS,
     ),
     share_bug(
@@ -64,7 +64,7 @@ BUGS = (
         "return",
         "Progress",
         0,
-        more=(f"{PARTITION}.acquire", "not is_record and self._nothing_known(offset)", "False"),
+        more=(f"{PARTITION}.acquire", "nothing_known and not is_record", "False"),
         **ABORTS,
     ),
     share_bug(
@@ -95,7 +95,7 @@ BUGS = (
         "self.state is AVAILABLE and self.target is None",
         "self.state in (AVAILABLE, ACQUIRED) and self.target is None",
         "OneHolder",
-        1,
+        0,
     ),
     share_bug(
         "an_acknowledgement_is_answered_before_it_is_written",
@@ -109,9 +109,9 @@ BUGS = (
     share_bug(
         "a_write_settles_that_of_the_next_holder",
         "S2: a lock's end is written, and taken for the acceptance that came after it.",
-        f"{PARTITION}._settle",
-        "(known.target, known.count) != (state, count)",
-        "known.target is None",
+        "refimpl.machines.share_partition:_awaits",
+        "(known.target, known.count) == (state, count)",
+        "known.target is not None",
         "EndIsFinal",
         224,
         static_members=True,
@@ -190,7 +190,7 @@ BUGS = (
         "known.state in TERMINAL",
         "known.state is not AVAILABLE",
         "NothingLost",
-        12,
+        39,
     ),
 )
 
