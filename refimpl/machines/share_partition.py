@@ -6,7 +6,8 @@ else has to be remembered about gaps. An acknowledgement takes effect once it is
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -184,14 +185,23 @@ class SharePartition:
         records, given, taken = reading.records, list[Acquired](), 0
         offset = self.next_fetch_offset()
         at, many, acquired = bisect_left(records, offset), len(records), Delivery(ACQUIRED)
+        highest = max(self.deliveries, default=-1)
         while offset < reading.end and taken < most and offset < self.start + self.max_locks:
             if offset < self.start:
                 offset = self.start
                 continue
+            stop = self._in_a_row(offset, records, at, most - taken) if offset > highest else 0
+            if stop > offset:
+                fresh = Delivery(ACQUIRED, 1, member, until_ms)
+                self.deliveries.update(dict.fromkeys(range(offset, stop), fresh))
+                _extend(given, offset, stop - 1, 1)
+                taken, at, offset = taken + stop - offset, at + stop - offset, stop
+                continue
             while at < many and records[at] < offset:
                 at += 1
             is_record = at < many and records[at] == offset
-            if not is_record and self._nothing_known(offset):
+            nothing_known = offset == self.start and highest < offset
+            if nothing_known and not is_record:
                 offset = records[at] if at < many else reading.end
                 self.start = offset
                 continue
@@ -203,7 +213,7 @@ class SharePartition:
                     if acquired.count != count + 1:
                         acquired = Delivery(ACQUIRED, count + 1, member, until_ms)
                     self.deliveries[offset] = acquired
-                    _extend(given, offset, count + 1)
+                    _extend(given, offset, offset, count + 1)
                 else:
                     self._pass_over(offset, count)
             offset += 1
@@ -211,9 +221,11 @@ class SharePartition:
             heappush(self._deadlines, until_ms)
         return given
 
-    def _nothing_known(self, offset: int) -> bool:
-        """True if an offset is the start, and nothing is known of any from there on."""
-        return offset == self.start and max(self.deliveries, default=-1) < offset
+    def _in_a_row(self, offset: int, records: Sequence[int], at: int, most: int) -> int:
+        """The end of as many records as may be given, if all offsets until then are records."""
+        many = min(len(records) - at, most, self.start + self.max_locks - offset)
+        in_a_row = many > 0 and records[at] == offset and records[at + many - 1] - offset < many
+        return offset + many if in_a_row else 0
 
     def _pass_over(self, offset: int, count: int) -> None:
         """Archive an offset that holds no record."""
@@ -236,7 +248,14 @@ class SharePartition:
             if last >= self.start + self.max_locks:
                 raise InvalidRecordState(last, "unknown", None, member)
             before: tuple[Delivery, int] | None = None
-            for offset in range(max(first, self.start), last + 1):
+            offsets = range(max(first, self.start), last + 1)
+            if len(types) == 1 and types[0] != RENEW and changes.keys().isdisjoint(offsets):
+                together = self._together(member, offsets)
+                if together is not None:
+                    held = evolve(together, target=self._target(together, types[0]))
+                    changes.update(dict.fromkeys(offsets, held))
+                    continue
+            for offset in offsets:
                 kind = types[0 if len(types) == 1 else offset - first]
                 held = changes.get(offset) or self._held(offset, member)
                 if held.target is not None:  # an earlier batch of the same request
@@ -252,6 +271,11 @@ class SharePartition:
         if any(one.target is None for one in changes.values()):
             heappush(self._deadlines, renew_until_ms)
         return self._write({o: one for o, one in changes.items() if one.target is not None})
+
+    def _together(self, member: str, offsets: range) -> Delivery | None:
+        """The one value of records that a member holds; None if there are several, or none."""
+        found = list(map(self.deliveries.get, offsets))
+        return self._held(offsets[0], member) if found and _are_one(found) else None
 
     def _held(self, offset: int, member: str) -> Delivery:
         known = self.deliveries.get(offset)
@@ -312,29 +336,25 @@ class SharePartition:
         return self._deadlines[0] if self._deadlines else None
 
     def _write(self, changes: dict[int, Delivery]) -> ShareWrite | None:
-        batches, before = list[StateBatch](), None
-        for offset in sorted(changes):
-            one = changes[offset]
+        batches = list[StateBatch]()
+        for first, last, one in _runs(changes):
             state = one.state if one.target is None else one.target
-            last = batches[-1] if batches else None
-            if (
-                last is not None
-                and last.last_offset == offset - 1
-                and (one is before or (last.state, last.delivery_count) == (state, one.count))
-            ):
-                batches[-1] = StateBatch(last.first_offset, offset, state, one.count)
+            before = batches[-1] if batches else None
+            if before is not None and before[1:] == (first - 1, state, one.count):
+                batches[-1] = before._replace(last_offset=last)
             else:
-                batches.append(StateBatch(offset, offset, state, one.count))
-            before = one
+                batches.append(StateBatch(first, last, state, one.count))
         return ShareWrite(self.start, batches, self.complete) if batches else None
 
     @property
     def complete(self) -> int:
         """The number of records at or above the start that are done with, or about to be."""
+        values = {id(one): one for one in self.deliveries.values()}
         found = 0
-        for one in self.deliveries.values():
+        for number, many in Counter(map(id, self.deliveries.values())).items():
+            one = values[number]
             state = one.state if one.target is None else one.target
-            found += state is ACKNOWLEDGED or state is ARCHIVED
+            found += many if state in TERMINAL else 0
         return found
 
     # Written
@@ -353,23 +373,31 @@ class SharePartition:
 
     def _settle(self, write: ShareWrite, *, succeeded: bool) -> None:
         self._check_loaded()
-        settled, stored = dict[int, Delivery](), Delivery(AVAILABLE)
-        for offset, state, count in write.offsets:
-            known = self.deliveries.get(offset)
-            if known is None or (known.target, known.count) != (state, count):
+        settled = dict[int, Delivery]()
+        for first, last, state, count in write.batches:
+            stored, offsets = Delivery(state, count), range(first, last + 1)
+            found = list(map(self.deliveries.get, offsets))
+            one = found[0] if succeeded and first >= self.start and _are_one(found) else None
+            if one is not None and _awaits(one, state, count):
+                settled.update(dict.fromkeys(offsets, stored))
                 continue
-            if offset < self.start:
-                del self.deliveries[offset]
-            elif succeeded:
-                if (stored.state, stored.count) != (state, count):
-                    stored = Delivery(state, count)
-                settled[offset] = stored
-            else:
-                settled[offset] = evolve(known, target=None)
-                heappush(self._deadlines, known.until_ms)
+            for offset, known in zip(offsets, found, strict=True):
+                if known is not None and _awaits(known, state, count):
+                    self._settle_one(offset, known, stored if succeeded else None, settled)
         self.deliveries.update(settled)
         self._freed(settled)
         self._move_start()
+
+    def _settle_one(
+        self, offset: int, known: Delivery, stored: Delivery | None, settled: dict[int, Delivery]
+    ) -> None:
+        if offset < self.start:
+            del self.deliveries[offset]
+        elif stored is not None:
+            settled[offset] = stored
+        else:
+            settled[offset] = evolve(known, target=None)
+            heappush(self._deadlines, known.until_ms)
 
     def _freed(self, changed: Iterable[int]) -> None:
         for offset in changed:
@@ -387,13 +415,37 @@ class SharePartition:
         self.start = start
 
 
-def _extend(given: list[Acquired], offset: int, count: int) -> None:
-    """Add the next offset that was given."""
-    last = given[-1] if given else None
-    if last is not None and last.last_offset == offset - 1 and last.delivery_count == count:
-        given[-1] = Acquired(last.first_offset, offset, count)
+def _extend(given: list[Acquired], first: int, last: int, count: int) -> None:
+    """Add offsets that were given, behind all others."""
+    before = given[-1] if given else None
+    if before is not None and before[1:] == (first - 1, count):
+        given[-1] = before._replace(last_offset=last)
     else:
-        given.append(Acquired(offset, offset, count))
+        given.append(Acquired(first, last, count))
+
+
+def _awaits(known: Delivery, state: DeliveryState, count: int) -> bool:
+    """True if a record waits for a write of this state and delivery count."""
+    return (known.target, known.count) == (state, count)
+
+
+def _are_one(values: Sequence[Delivery | None]) -> bool:
+    """True if all are one and the same value."""
+    return len(set(map(id, values))) == 1
+
+
+def _runs(changes: Mapping[int, Delivery]) -> Iterator[tuple[int, int, Delivery]]:
+    """Consecutive offsets with one and the same value: the first, the last, and the value."""
+    first, last, value = 0, -1, None
+    for offset in sorted(changes):
+        one = changes[offset]
+        if one is not value or offset != last + 1:
+            if value is not None:
+                yield first, last, value
+            first, value = offset, one
+        last = offset
+    if value is not None:
+        yield first, last, value
 
 
 def _check_types(first: int, last: int, types: Sequence[int]) -> None:
