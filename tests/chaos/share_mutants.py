@@ -43,7 +43,7 @@ BUGS = (
         "max(known.start, write.start)",
         "write.start",
         "StartAscends",
-        9,
+        11,
     ),
     share_bug(
         "aborted_records_fill_the_window",
