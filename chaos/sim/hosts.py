@@ -9,6 +9,7 @@ from chaos.sim.addresses import CONTROLLER, RECEIPTS, RESTART, ProcessTimer, Res
 from chaos.sim.disk import MemoryLogs
 from chaos.sim.files import CrashingLogs
 from chaos.sim.network import Clock, Timeline
+from chaos.sim.share_messages import ShareSessionOver
 from chaos.sim.simulation import ORDERED, Simulation, Watcher
 from chaos.sim.store import StoreHost
 from refimpl.broker.config import BrokerConfig
@@ -29,6 +30,7 @@ from refimpl.messages.controller import (
     UpdateMetadataRequest,
 )
 from refimpl.messages.group import FindCoordinatorRequest
+from refimpl.messages.share import ShareConnectionLost, ShareFetchRequest
 from refimpl.shares.config import ShareConfig
 from refimpl.transactions.config import TransactionConfig
 
@@ -116,6 +118,8 @@ class BrokerHost:
     groups: GroupConfig = field(factory=GroupConfig, kw_only=True)
     transactions: TransactionConfig = field(factory=TransactionConfig, kw_only=True)
     shares: ShareConfig = field(factory=ShareConfig, kw_only=True)
+    #: Connections that members have ended: the end comes behind whatever comes of them late
+    _over: set[int] = field(factory=set[int], init=False)
     _timeline: Timeline = field(init=False)
     _watchers: Mapping[type, Sequence[Watcher]] = field(init=False)
     _send: Callable[[Request | Response], None] = field(init=False)
@@ -125,6 +129,8 @@ class BrokerHost:
         simulation = self.simulation
         self._timeline, self._watchers = simulation.timeline, simulation.watchers
         self._send = simulation.network.send
+        if simulation.settings.share_members:
+            simulation.watch(ShareSessionOver, lambda _, seen: self._over.add(seen.connection))
 
     @property
     def node(self) -> Node:
@@ -175,6 +181,9 @@ class BrokerHost:
             return
         if self.up:
             outputs = self.nodes[-1].handle(self._timeline.now + self.clock.ahead_ms, message)
+            if asked is ShareFetchRequest and message[3].connection in self._over:
+                lost = ShareConnectionLost(message[3].connection)
+                self._timeline.at(self._timeline.now + 1, self.id, message._replace(body=lost))
             if asked in ABOUT_THE_CLUSTER:
                 self.simulation.observe(self.id, Handled(len(self.nodes), message, outputs))
             if outputs:

@@ -83,6 +83,11 @@ def test_a_release_below_a_log_start_that_did_not_last_says_nothing() -> None:
     assert run.violation is None
 
 
+def test_the_end_of_a_connection_comes_behind_its_requests() -> None:
+    """A session of a connection that was over took the place of its member's next one for good."""
+    assert build(Settings.draw(720148, share_members=2)).go().violation is None
+
+
 def test_success_below_the_start_is_no_proof_of_two_holders(tmp_path: Path) -> None:
     """After a reload another member had accepted the record, before the first one did."""
     run = played(312, share_members=3, fault_ms=6000)
