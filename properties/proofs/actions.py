@@ -3,7 +3,7 @@
 This is how TLC takes them. There are no primed variables to solve for: each is given its value.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -45,22 +45,36 @@ def steps_of_next(ev: Evaluator, alike: str | None = None) -> list[ActionStep]:
     """
     found: list[ActionStep] = []
     nothing: Env = {}
-    for disjunct in ev.tree.definition("Next").body(ev.tree).args:
-        quantified = disjunct.op == "$BoundedExists"
-        bindings = (
-            ev.bindings(disjunct, {}, {}, None, unlisted=True) if quantified else [(True, nothing)]
-        )
-        call = disjunct.args[0] if quantified else disjunct
+    for quantified, call in _disjuncts(ev.tree.definition("Next").body(ev.tree)):
         if call.op != "call":
             raise InputError("a disjunct of Next is no action: name it, so that it can be told")
         action: OperatorDefinition = call.ref
-        named = _bound_to(disjunct, alike) if quantified and alike else ()
+        bindings = (
+            ev.bindings(quantified, {}, {}, None, unlisted=True)
+            if quantified
+            else [(True, nothing)]
+        )
+        named = _bound_to(quantified, alike) if quantified and alike else ()
         for given, env in bindings:
             if not _is_first([env[name] for name in named]):
                 continue
             args = tuple(ev.value(one, env, {}, None) for one in call.args)
             found.append(ActionStep(action.name, args, call, env, given))
     return found
+
+
+def _disjuncts(node: Expression) -> Iterator[tuple[Expression | None, Expression]]:
+    r"""The actions of a disjunction, each with the \E that leads it, if one does."""
+    if node.op in ("$DisjList", "\\lor"):
+        for one in node.args:
+            yield from _disjuncts(one)
+    elif node.op == "$BoundedExists":
+        for within, call in _disjuncts(node.args[0]):
+            if within is not None:
+                raise InputError(r"a disjunct of Next has one \E within another: join them")
+            yield node, call
+    else:
+        yield None, node
 
 
 def _bound_to(quantified: Expression, name: str) -> tuple[str, ...]:

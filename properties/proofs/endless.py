@@ -176,6 +176,7 @@ class EndlessSequences:
 
     def fresh(self, name: str, given: list[Bool]) -> Value:
         length = Numbers(self.least, UNBOUNDED).fresh(f"Len({name})", given)
+        given += _facts(self.of, name)
         return Endless(_reader(self.of, name), length)
 
     def lift(self, plain: Plain) -> Value:
@@ -263,15 +264,34 @@ def _element(shape: Shape, name: str, index: Term) -> Value:
         return Set(
             [(_predicate(f"{name_of(i)} in {name}")(index), i) for i in shape.of.constants()]
         )
+    if isinstance(shape, Flags):
+        return _predicate(name)(index)
+    if isinstance(shape, Words):
+        return Word(_number(name, index), frozenset(shape.of))
     if not isinstance(shape, Numbers):
         raise NotImplementedError(f"an endless sequence of {shape}")
-    number = z3.Function(name, z3.IntSort(), z3.IntSort())(index)
+    number = _number(name, index)
     if shape.highest >= UNBOUNDED // 2:
         return Num(z3.If(number < shape.lowest, shape.lowest, number), shape.lowest, UNBOUNDED)
     found: Value = shape.highest  # a function into lowest..highest, and into nothing else
     for value in reversed(range(shape.lowest, shape.highest)):
         found = if_then_else(number == value, value, found)
     return found
+
+
+def _facts(shape: Shape, name: str) -> Iterator[Bool]:
+    """What is true of an endless sequence's words: each is one of those of its shape."""
+    if isinstance(shape, Mapped):
+        for key, one in shape.of.items():
+            yield from _facts(one, f"{name}.{key}")
+    if isinstance(shape, Words):
+        index = z3.Int(fresh_name("index"))
+        word = _number(name, index)
+        yield z3.ForAll([index], disjunction(*(word == code(one) for one in shape.of)))
+
+
+def _number(name: str, index: Term) -> Term:
+    return z3.Function(name, z3.IntSort(), z3.IntSort())(index)
 
 
 def _predicate(name: str) -> Callable[[Term], Bool]:

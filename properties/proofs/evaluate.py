@@ -278,6 +278,18 @@ def _filtered(
     return v.filtered(domain, holds_for_each if isinstance(domain, EndlessSet) else holds)
 
 
+def _selected(
+    ev: Evaluator, node: Expression, env: Env, state: State, after: State | None
+) -> Value:
+    definition: OperatorDefinition = node.args[1].ref
+    (name,) = definition.params
+
+    def holds(item: Value) -> Bool:
+        return ev.body(definition, {**env, name: item}, state, after)
+
+    return v.selected(ev.value(node.args[0], env, state, after), holds)
+
+
 def _image(ev: Evaluator, node: Expression, env: Env, state: State, after: State | None) -> Set:
     bindings = ev.bindings(node, env, state, after)
     return v.merged([(c, ev.value(node.args[0], bound, state, after)) for c, bound in bindings])
@@ -340,6 +352,7 @@ _FORMS: dict[str, Callable[[Evaluator, Expression, Env, State, State | None], An
     "$BoundedChoose": _choose,
     "Cardinality": _cardinality,
     "$SubsetOf": _filtered,
+    "SelectSeq": _selected,
     "$SetOfAll": _image,
     "$FcnConstructor": _function,
     "$Except": _except,

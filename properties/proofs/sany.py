@@ -25,7 +25,7 @@ LIMIT_S = 120.0
 # Operators of TLA+'s standard modules: the evaluator knows them, so their bodies are not read.
 STANDARD = frozenset(
     {"+", "-", "*", "^", "%", "<", ">", "..", "\\leq", "\\geq", "\\o", "\\div", "Nat", "Int"}
-    | {"Append", "Cardinality", "Head", "IsFiniteSet", "Len", "Seq", "SubSeq", "Tail"}
+    | {"Append", "Cardinality", "Head", "IsFiniteSet", "Len", "SelectSeq", "Seq", "SubSeq", "Tail"}
 )
 
 
@@ -34,8 +34,9 @@ class Expression:
     """An expression.
 
     `op` is the name of a built-in or standard operator, or one of `number`, `string`, `param`,
-    `variable`, `constant`, `call`, `let`, `@`; `ref` is what it names or holds. `bounds` are the
-    bound symbols of quantifiers and comprehensions, with the sets that they range over.
+    `variable`, `constant`, `call`, `operator` (one that is an argument), `let`, `@`; `ref` is what
+    it names or holds. `bounds` are the bound symbols of quantifiers and comprehensions, with the
+    sets that they range over.
     """
 
     op: str
@@ -147,7 +148,7 @@ class SanyTree:
         known = self._primed.get(node)
         if known is None:
             known = node.op in ("'", "UNCHANGED") or any(map(self.speaks_of_next, node.args))
-            if not known and node.op == "call":
+            if not known and node.op in ("call", "operator"):
                 known = self.speaks_of_next(node.ref.body(self))
             self._primed[node] = known
         return known
@@ -173,8 +174,12 @@ class SanyTree:
             return frozenset(), frozenset({node.ref})
         if node.op == "@":
             return frozenset(), frozenset({node.op})
+        if node.op == "$Except":
+            reads, symbols = self.depends(node.args[0])
+            inside, free = self._join(node.args[1:])
+            return reads | inside, symbols | free.difference({"@"})
         reads, symbols = self._join(node.args)
-        if node.op == "call":
+        if node.op in ("call", "operator"):
             called: OperatorDefinition = node.ref
             inside, free = self.depends(called.body(self))
             return reads | inside, symbols | free.difference(called.params)
@@ -198,6 +203,12 @@ class SanyTree:
             return Expression("$Other")
         return Expression("string", (), _text(xml, "StringValue"))
 
+    def argument(self, xml: ET.Element) -> Expression:
+        """An operator as an argument, as SelectSeq takes one."""
+        return Expression(
+            "operator", (), self._by_uid[_text(xml, "argument/UserDefinedOpKindRef/UID")]
+        )
+
     def old_value(self, xml: ET.Element) -> Expression:
         return Expression("@")
 
@@ -208,6 +219,7 @@ _READERS = {
     "NumeralNode": SanyTree.numeral,
     "StringNode": SanyTree.string,
     "AtNode": SanyTree.old_value,
+    "OpArgNode": SanyTree.argument,
 }
 
 

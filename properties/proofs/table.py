@@ -15,10 +15,11 @@ from typing import Any, cast
 from attrs import field, fields_dict, frozen
 
 from properties.proofs.terms import UNBOUNDED, Num, z3
-from properties.proofs.values import Value
+from properties.proofs.values import Value, enumerated
 from properties.tla.errors import InputError
 from properties.tla.specs import ModelConfig, SpecTree
 from properties.tla.syntax import parse
+from properties.tla.values import Value as Plain
 
 TABLE = "proofs.toml"
 # A scope's word for a constant without a bound.
@@ -152,9 +153,14 @@ def constants_of(proof: Proof, scope: Scope, folder: str, tree: SpecTree) -> dic
     if unknown:
         raise InputError(f"{proof.cfg} has no constant {unknown[0]!r}")
     return {
-        name: Num(z3.Int(name), 1, UNBOUNDED) if value == ANY else value
+        name: Num(z3.Int(name), 1, UNBOUNDED) if value == ANY else _lifted(value)
         for name, value in chosen.items()
     }
+
+
+def _lifted(constant: Plain) -> Value:
+    """A constant as the evaluator holds it; a list in the table is a set."""
+    return enumerated(*constant) if isinstance(constant, frozenset | tuple | list) else constant
 
 
 def is_bounded(scope: Scope) -> bool:

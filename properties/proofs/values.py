@@ -467,6 +467,20 @@ def appended(value: Value, item: Value) -> Value:
     return Endless(lambda index: if_then_else(equal(index, new), item, value.at(index)), new)
 
 
+def selected(value: Value, holds: Callable[[Value], Bool]) -> Value:
+    """SelectSeq(value, holds), of a sequence of bounded length."""
+    if isinstance(value, Endless):
+        raise InputError("SelectSeq of a sequence of any length cannot be evaluated")
+    seq = as_seq(value)
+    found: Value = Seq([], 0)
+    for index, cell in enumerate(seq.cells, 1):
+        taken = conjunction(at_most(index, seq.length), holds(cell))
+        if taken is not False:
+            longer = concatenation(found, Seq([cell], 1))
+            found = longer if taken is True else if_then_else(taken, longer, found)
+    return found
+
+
 def length(value: Value) -> Number:
     """Len(value)."""
     return value.length if isinstance(value, Endless) else as_seq(value).length

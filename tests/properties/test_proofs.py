@@ -20,7 +20,7 @@ from properties.proofs.induct import PROMISE, Failure, ProofAnswer, Prover, Ques
 from properties.proofs.known import Known, is_cardinality, is_chosen
 from properties.proofs.needs import needs
 from properties.proofs.ranges import shapes_of
-from properties.proofs.shapes import Either, Mapped, Numbers, Shape
+from properties.proofs.shapes import Either, Flags, Mapped, Numbers, Sequences, Shape, Words
 from properties.proofs.small import refute
 from properties.proofs.terms import (
     Num,
@@ -53,6 +53,7 @@ from properties.proofs.values import (
     length,
     member,
     offsets,
+    selected,
     subsequence,
     subset,
     union,
@@ -96,7 +97,9 @@ def test_every_table_names_definitions_and_configurations_that_are_there() -> No
                 assert table.constants_of(proof, scope, module, TREE)
 
 
-@pytest.mark.parametrize("module", ["Truncation", "ConsumerCommit"])
+@pytest.mark.parametrize(
+    "module", ["Truncation", "ConsumerCommit", "Transaction", "TransactionCoordinator"]
+)
 def test_the_evaluator_takes_the_steps_of_tlcs_graph(module: str) -> None:
     first = table.load(module, TREE).proofs[0]
     result = run(ProofTask(module, first, ProofClaim.FAITHFUL), TREE)
@@ -642,3 +645,109 @@ def test_the_command_says_what_is_wrong_with_a_table(
     done = CliRunner().invoke(prove, command)
     assert done.exit_code == code, done.output
     assert said in done.output.replace("\n", " ")
+
+
+def test_select_seq_leaves_what_is_not_asked_for_and_keeps_the_order() -> None:
+    given: list[Any] = []
+    log = Sequences(SMALL, 3).fresh("log", given)
+    few = selected(log, lambda item: at_most(item, 1))
+    first, second, third = (apply(log, i) for i in (1, 2, 3))
+    only_second = conjunction(at_most(2, first), at_most(second, 1), at_most(2, third))
+    chosen_one = conjunction(equal(length(few), 1), equal(apply(few, 1), second))
+    long_enough = at_most(2, length(log))
+    assert is_valid(implication(conjunction(long_enough, only_second), chosen_one), given)
+    both = conjunction(at_most(first, 1), at_most(second, 1), equal(length(log), 2))
+    assert is_valid(implication(both, equal(few, log)), given)
+    assert not is_valid(equal(few, log), given)
+    assert not is_valid(implication(only_second, chosen_one), given)
+    with pytest.raises(InputError, match="SelectSeq of a sequence of any length"):
+        selected(EndlessSequences(SMALL, 0).fresh("endless", []), lambda item: True)
+
+
+def test_words_and_flags_in_a_sequence_of_any_length_are_of_their_shapes() -> None:
+    given: list[Any] = []
+    shape = EndlessSequences(Mapped({"state": Words(("open", "ended")), "last": Flags()}), 1)
+    log = shape.fresh("log", given)
+    last = apply(log, log.length)
+    state, flag = apply(last, "state"), apply(last, "last")
+    assert is_valid(disjunction(equal(state, "open"), equal(state, "ended")), given)
+    assert not is_valid(equal(state, "open"), given)
+    assert not is_valid(flag, given)
+    assert not is_valid(negation(flag), given)
+    longer = appended(log, Fun({"state": "open", "last": True}))
+    assert is_valid(equal(apply(apply(longer, length(longer)), "state"), "open"), given)
+    assert is_valid(equal(apply(apply(longer, log.length), "state"), state), given)
+
+
+def test_a_disjunct_of_next_may_hold_several_actions() -> None:
+    proof = table.load("Transaction", TREE).proofs[0]
+    syntax = sany.read(proof.module, "Transaction", TREE)
+    constants = table.constants_of(proof, proof.scopes[0], "Transaction", TREE)
+    ev = Evaluator(syntax, constants)
+    steps = [str(step) for step in steps_of_next(ev)]
+    assert len(steps) == len(set(steps)) == 16
+    assert {"Begin(1)", "Begin(2)", "Tell(1)", "Write(2, 1)", "End(1, 2)"} <= {*steps}
+
+
+def test_a_transaction_decided_once_ends_alike_everywhere() -> None:
+    todo = tasks([(table.load("Transaction", TREE), set[str]())])
+    assert len([task for task in todo if task.kind is ProofClaim.CONTROL]) == 5
+    for task in todo:
+        result = run(task, TREE)
+        assert result.as_expected, (task.name, result.differences)
+
+
+def coordinator(changed: Mapping[str, Any], specs: SpecTree = TREE) -> Prover:
+    """TransactionCoordinator, with any number of epochs and a log of any length."""
+    proof = table.load("TransactionCoordinator", specs).proofs[0]
+    scope = {**proof.control_scope, **changed}
+    assert scope["MaxEpoch"] == table.ANY
+    syntax = sany.read(proof.module, "TransactionCoordinator", specs)
+    constants = table.constants_of(proof, scope, "TransactionCoordinator", specs)
+    ev = Evaluator(syntax, constants)
+    question = Question(proof.invariant, proof.implies, proof.two_state, vacuity=False, apart=True)
+    return Prover(ev, shapes_of(ev, proof.ranges), question)
+
+
+def test_transactions_end_alike_and_as_told_in_any_number_of_epochs() -> None:
+    prover = coordinator({})
+    assert isinstance(prover.state["log"], Endless)
+    answer = prover.run()
+    assert answer.inductive, [failure.name for failure in answer.failures]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "action", "fails"),
+    [
+        ('    /\\ Dropped # "complete" => owed = {}\n', "", "Complete", "OpenIsKnown"),
+        (
+            "    /\\ client[i].as = memory.at\n    /\\ p",
+            "    /\\ p",
+            "AddPartition",
+            "NewestFollows",
+        ),
+        (
+            "pending # NothingPending /\\ highWatermark = Len(log)\n",
+            "pending # NothingPending\n",
+            "Apply",
+            "LogIsRead",
+        ),
+    ],
+)
+def test_without_a_guard_of_its_text_the_coordinator_fails(
+    old: str, new: str, action: str, fails: str, tmp_path: Path
+) -> None:
+    shutil.copytree(TREE.root, tmp_path, dirs_exist_ok=True)
+    spec = tmp_path / "TransactionCoordinator" / "TransactionCoordinator.tla"
+    text = spec.read_text(encoding="utf-8")
+    start = text.index(f"\n{action}")
+    assert old in text[start:]
+    spec.write_text(text[:start] + text[start:].replace(old, new, 1), encoding="utf-8")
+    prover = coordinator({}, SpecTree(tmp_path))
+    steps = [step for step in steps_of_next(prover.ev) if step.action == action]
+    prover.solver.add(*prover.invariant.values())
+    goals = [
+        conjunction(branch.given, branch.within, negation(branch.goals[fails]))
+        for branch in prover.branches(steps[0])
+    ]
+    assert [prover.solver.check(goal) for goal in goals] == [z3.sat] * len(goals)
