@@ -380,6 +380,14 @@ def _greater(a: Number, b: Number) -> Bool:
     return negation(at_most(a, b))
 
 
+def _head(sequence: Value) -> Value:
+    return v.apply(sequence, 1)
+
+
+def _tail(sequence: Value) -> Value:
+    return v.subsequence(sequence, 2, v.length(sequence))
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "TRUE": lambda: True,
     "FALSE": lambda: False,
@@ -408,6 +416,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     ">": _greater,
     "..": v.interval,
     "Len": v.length,
+    "Head": _head,
+    "Tail": _tail,
     "SubSeq": v.subsequence,
     "\\o": v.concatenation,
     "Append": v.appended,

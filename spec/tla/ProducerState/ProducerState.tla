@@ -120,9 +120,11 @@ IsData(e) == e.kind = "data"
 (* remembers is a replay of them.                                           *)
 \* @type: (Seq($entry), Int, Int) => $memory;
 Replayed(entries, i, window) ==
-    LET Mine(e) == e.producer = i
+    LET (* @type: $entry => Bool; *)
+        Mine(e) == e.producer = i
         mine == SelectSeq(entries, Mine)
         now == mine[Len(mine)].epoch
+        (* @type: $entry => Bool; *)
         Sequenced(e) == e.producer = i /\ IsData(e) /\ e.epoch = now
         sequenced == SelectSeq(entries, Sequenced)
         sequences == [k \in 1..Len(sequenced) |-> sequenced[k].sequence]
@@ -641,7 +643,8 @@ T == INSTANCE Transaction WITH
     Partitions <- {1}, Dropped <- "none",
     begun <- 1..begun, told <- decision, ended <- [p \in {1} |-> Ended],
     records <- [p \in {1} |->
-                   LET InTransaction(e) == IsData(e) /\ e.transaction # NoTransaction
+                   LET (* @type: $entry => Bool; *)
+                       InTransaction(e) == IsData(e) /\ e.transaction # NoTransaction
                        found == SelectSeq(Take(log, highWatermark), InTransaction)
                    IN  [k \in 1..Len(found) |-> found[k].transaction]]
 RefinesTransaction == T!Spec

@@ -40,6 +40,7 @@ VARIABLES
     (* @type: Int -> $member; *)   member,
     (* @type: Int -> (Int -> Int); *) processed \* per topic and record: in how many committed transactions
 
+\* @type: <<Int, Int>>;
 group == <<generation, owner>>
 offsets == <<committed, pending>>
 vars == <<group, topic, offsets, member, processed>>
