@@ -1,8 +1,11 @@
 """The table of expected verdicts: mistakes in it are named by file, row and field."""
 
+import re
+
 import pytest
 
-from properties.tla import InputError, Outcome, Status
+from properties.tla import InputError, Outcome, SpecTree, Status
+from properties.tla.specs import ModelConfig
 from properties.tla.verdicts import Purpose, compare, load, pin, repinned
 from tests.properties.tla.scratch import Scratch
 
@@ -128,3 +131,25 @@ def test_pinning_what_is_pinned_already_does_not_touch_the_file(scratch: Scratch
     written = table.path.stat().st_mtime_ns
     assert pin(table, {"ok": Outcome(Status.PASSED, distinct=4, depth=4)}) == []
     assert table.path.stat().st_mtime_ns == written
+
+
+def test_every_configuration_gives_every_constant_a_value() -> None:
+    """A constant that a module gets must be given to those that extend it, too."""
+    tree = SpecTree()
+    for module in tree.modules():
+        declared = _constants(module, tree)
+        for model in tree.models(module):
+            config = ModelConfig.read(model)
+            lacking = declared.difference(config.constants(), config.replaced())
+            assert not lacking, f"{model}: no value for {', '.join(sorted(lacking))}"
+
+
+def _constants(module: str, tree: SpecTree) -> set[str]:
+    """The constants of a module and of those that it extends."""
+    files = {file.stem: file for folder in tree.library() for file in folder.glob("*.tla")}
+    text = re.sub(r"\(\*.*?\*\)|\\\*[^\n]*", "", files[module].read_text(), flags=re.DOTALL)
+    extended = re.findall(r"^EXTENDS ([\w, ]+)", text, re.MULTILINE)
+    found = {name for part in extended for name in re.findall(r"\w+", part) if name in files}
+    declared = re.findall(r"^CONSTANTS?\b(.*?)(?=^\S)", text, re.MULTILINE | re.DOTALL)
+    own = {name for part in declared for name in re.findall(r"\w+", part)}
+    return own.union(*(_constants(name, tree) for name in found))
