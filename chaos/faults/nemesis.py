@@ -140,7 +140,7 @@ class Nemesis:
         for broker in self.brokers:
             broker.down_for = 0
             broker.disk.heal()
-        clients = () if self.transactional is None else self.transactional.all
+        clients: Sequence[Any] = () if self.transactional is None else self.transactional.all
         self.moves_until = 0
         for node in (*self.brokers, *self.consumers, *clients, *self.sharing):
             node.paused_until = 0
@@ -388,21 +388,25 @@ class Nemesis:
 
     # Transactional clients, and markers
 
+    def _hit(self, fault: Fault) -> Any | None:
+        """The transactional client of a fault; a script may name one that is not there."""
+        clients: Sequence[Any] = () if self.transactional is None else self.transactional.all
+        return clients[fault.who - 1] if 1 <= fault.who <= len(clients) else None
+
     def _client_crash(self, fault: Fault) -> None:
-        if self.transactional is not None:
-            client, timeline = self.transactional.all[fault.who - 1], self.simulation.timeline
-            if client.up:
-                self.transactional.crash(client, abandons=fault.how == "abandoned")
-                timeline.at(timeline.now + fault.for_ms, client.id, RESTART)
+        client, timeline = self._hit(fault), self.simulation.timeline
+        if self.transactional is not None and client is not None and client.up:
+            self.transactional.crash(client, abandons=fault.how == "abandoned")
+            timeline.at(timeline.now + fault.for_ms, client.id, RESTART)
 
     def _client_pause(self, fault: Fault) -> None:
-        if self.transactional is not None:
-            client = self.transactional.all[fault.who - 1]
+        client = self._hit(fault)
+        if client is not None:
             client.paused_until = self.simulation.timeline.now + fault.for_ms
 
     def _client_takeover(self, fault: Fault) -> None:
         """The other producer of a transactional id begins an instance; this one may sleep."""
-        if self.transactional is not None and fault.who <= len(self.transactional.producers):
+        if self.transactional is not None and 1 <= fault.who <= len(self.transactional.producers):
             if fault.how == "paused":
                 self._client_pause(fault)
             self.transactional.producers[(fault.who - 1) ^ 1].take_over()

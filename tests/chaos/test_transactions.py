@@ -131,3 +131,13 @@ def test_the_story_of_a_broken_run_tells_what_the_clients_did() -> None:
     assert run.violation is not None
     transactional_id = run.violation.what.split(" of ")[1].split(":")[0]
     assert any(f"transactional_id={transactional_id}" in line for line in lines)
+
+
+@pytest.mark.parametrize("what", ["client_crash", "client_pause", "client_takeover"])
+def test_a_fault_of_a_client_that_is_not_there_does_nothing(what: str) -> None:
+    """A script may name six clients, and a run has as many as its settings say."""
+    script = tuple(Fault(100, what, who, for_ms=50) for who in (5, 6))
+    settings = Settings.draw(1, **{**SHORT, "transactional_ids": 1, "applications": 1})
+    run = build(settings, script).go()
+    assert run.violation is None
+    assert run.simulation.counts[f"fault: {what}"] == 2
