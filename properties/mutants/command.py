@@ -54,6 +54,13 @@ from refimpl.outputs import json_option, write_json
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the sample.")
 @json_option("Write what became of each mutant")
 @click.option(
+    "--promises",
+    "of_promises",
+    is_flag=True,
+    help="Instead of the machines' bugs every small mutant of the specs' promises, or of those of "
+    "the modules that the arguments name. What was asked before is not asked again.",
+)
+@click.option(
     "--specs",
     "of_specs",
     is_flag=True,
@@ -72,6 +79,7 @@ def mutants(
     seed: int,
     json_file: Path | None,
     of_specs: bool,
+    of_promises: bool,
 ) -> None:
     """Put known bugs in and show that each is found.
 
@@ -88,10 +96,16 @@ def mutants(
     With --specs every conjunct of the specs' actions is dropped, every comparison shifted and every
     assignment left out, and some promise must notice, or the machines' conformance. What none
     notices must be explained in properties/mutants/spec_survivors.toml.
+
+    With --promises every promise is weakened in turn, and some row that broke it must not do so any
+    more. What none notices must be explained in properties/mutants/promise_survivors.toml.
     """
     console = Console()
-    if of_specs:
-        if not spec_command.of_specs(names, listed, update, json_file, console):
+    if of_specs or of_promises:
+        noticed = spec_command.of_specs(names, listed, update, json_file, console, of_promises)
+        if of_promises and update:  # the table of rates is there as well
+            matrices.PAGE.write_text(matrices.page(Matrix.read()), encoding="utf-8")
+        if not noticed:
             raise SystemExit(1)
         return
     if auto:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from properties.conformance.conformed import conformed
 from properties.modules.descriptor import module, modules
-from properties.mutants import forked, guards, methods
+from properties.mutants import forked, guards, methods, spec_command
 from properties.mutants.catalogue import FOLDER, Mutant, applied, catalogue
 from properties.mutants.forked import Gate, GateAnswer, Kept, MutantResult, Trial, unbroken
 from properties.mutants.guards import Guard
@@ -232,7 +232,8 @@ def equivalent_guards() -> dict[str, str]:
 
 def page(matrix: Matrix) -> str:
     """The matrix as a page of the docs."""
-    return "\n".join([*_head(matrix), *_machine_table(matrix), *_guard_table(matrix)]) + "\n"
+    parts = _head(matrix), _machine_table(matrix), _promises(), _guard_table(matrix)
+    return "\n".join([line for part in parts for line in part]) + "\n"
 
 
 def _head(matrix: Matrix) -> Iterator[str]:
@@ -264,6 +265,18 @@ def _machine_table(matrix: Matrix) -> Iterator[str]:
             why += f" *Equivalent:* {mutant.equivalent}"
         cells = " | ".join("✓" if row[column] else "–" for column in COLUMNS)
         yield f"| `{name}` | {why} | {cells} |"
+    yield ""
+
+
+def _promises() -> Iterator[str]:
+    yield "## The promises of the specs"
+    yield ""
+    yield (
+        "Each promise is [weakened](promise-mutants.md) in turn, and some row that broke it must "
+        "not do so any more."
+    )
+    yield ""
+    yield from spec_command.promise_table(spec_command.known_promises())
     yield ""
 
 

@@ -1,4 +1,5 @@
-"""`highwater mutants --specs`: small changes of the specs, and the property that detects each.
+"""`highwater mutants --specs` and `--promises`: small changes of the specs' rules or of their
+promises, and the row that detects each.
 
 Results are kept beside the tool, so the table can be shown without a new run. They are valid until
 the module or one of its configurations changes.
@@ -14,6 +15,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as Grid
 
+from properties.mutants.promise_mutants import promise_mutants
 from properties.mutants.spec_mutants import SpecMutant, spec_mutants, stands_on
 from properties.mutants.spec_trials import (
     TOO_LARGE,
@@ -31,6 +33,10 @@ from refimpl.outputs import write_json
 SURVIVORS = Path(__file__).with_name("spec_survivors.toml")
 KEPT = Path(__file__).with_name("spec_answers")
 PAGE = CHECKOUT / "docs" / "spec-mutants.md"
+#: The same three of the promises.
+PROMISE_SURVIVORS = Path(__file__).with_name("promise_survivors.toml")
+PROMISES_KEPT = Path(__file__).with_name("promise_answers")
+PROMISE_PAGE = CHECKOUT / "docs" / "promise-mutants.md"
 
 
 @frozen
@@ -51,7 +57,8 @@ class JudgedModule:
     @property
     def compared(self) -> list[str]:
         """Noticed by the comparison with the machines, and by no property."""
-        return [name for name, one in self.trials.found.items() if not one.by_property]
+        found = self.trials.found.items()
+        return [name for name, one in found if not one.by_property and not one.by_length]
 
     @property
     def unexplained(self) -> list[str]:
@@ -82,6 +89,20 @@ class JudgedModule:
             "unexplained": self.unexplained,
         }
 
+    @property
+    def by_length(self) -> list[str]:
+        """Promises whose mutant breaks as well, but with a counterexample of another length."""
+        return [name for name, one in self.trials.found.items() if one.by_length]
+
+    def promise_line(self) -> tuple[str, ...]:
+        """The row of a module in the table of promises."""
+        asked = len(self.trials.found) + len(self.trials.alive)
+        explained = sum(name in self.reasons for name in self.trials.alive)
+        told = len(self.trials.found) - len(self.by_length)
+        rate = f"{100 * (asked - len(self.unexplained)) / asked:.0f} %" if asked else "–"
+        numbers = (asked, told, len(self.by_length), explained, len(self.unexplained))
+        return (self.trials.module, *map(str, numbers), rate)
+
     def line(self) -> tuple[str, ...]:
         found, alive = self.trials.found, self.trials.alive
         reasons = [
@@ -93,33 +114,43 @@ class JudgedModule:
 
 
 def of_specs(
-    names: Sequence[str], listed: bool, update: bool, json_file: Path | None, console: Console
+    names: Sequence[str],
+    listed: bool,
+    update: bool,
+    json_file: Path | None,
+    console: Console,
+    of_promises: bool = False,
 ) -> bool:
     """Run them, or only list them; whether each is noticed or explained."""
     try:
         chosen = modules(names)
         if listed:
-            mutants = [one for module in chosen for one in spec_mutants(module)]
+            every = promise_mutants if of_promises else spec_mutants
+            mutants = [one for module in chosen for one in every(module)]
             _list(mutants, console)
             write_json(json_file, [f"{one.module}.{one.name}" for one in mutants])
             return True
         results: list[JudgedModule] = []
         for module in chosen:
             text = _text_of(module)  # before: a process that waits for answers may write meanwhile
-            trials = kept(module) or judged(module, before=kept(module, stale=True))
-            results.append(with_reasons(trials))
+            before = kept(module, stale=True, of_promises=of_promises)
+            trials = kept(module, of_promises=of_promises)
+            trials = trials or judged(module, before=before, of_promises=of_promises)
+            results.append(with_reasons(trials, of_promises=of_promises))
             console.print(f"{module}: {trials.cpu_s:.0f} CPU s when it was asked", highlight=False)
             if update:
-                keep(trials, text)
+                keep(trials, text, of_promises=of_promises)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
-    _show(results, console)
+    _show(results, console, of_promises)
     write_json(json_file, [result.as_json() for result in results])
     if update:
-        known = [with_reasons(one) for one in everything_kept()]
-        PAGE.write_text("\n".join(page(known)) + "\n", encoding="utf-8")
-        console.print(f"written: docs/{PAGE.name}", highlight=False)
-    return _judge(results, console)
+        file, lines = (PROMISE_PAGE, promise_page) if of_promises else (PAGE, page)
+        every = everything_kept(of_promises=of_promises)
+        known = [with_reasons(one, of_promises=of_promises) for one in every]
+        file.write_text("\n".join(lines(known)) + "\n", encoding="utf-8")
+        console.print(f"written: docs/{file.name}", highlight=False)
+    return _judge(results, console, PROMISE_SURVIVORS if of_promises else SURVIVORS)
 
 
 def modules(names: Sequence[str]) -> Sequence[str]:
@@ -130,24 +161,27 @@ def modules(names: Sequence[str]) -> Sequence[str]:
     return names or known
 
 
-def explained() -> dict[str, dict[str, str]]:
+def explained(of_promises: bool = False) -> dict[str, dict[str, str]]:
     """The mutants that nothing needs to notice, by module and name, and why."""
+    file = PROMISE_SURVIVORS if of_promises else SURVIVORS
     try:
-        return tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as wrong:
-        raise InputError(f"{SURVIVORS}: not TOML: {wrong}") from None
+        raise InputError(f"{file}: not TOML: {wrong}") from None
 
 
-def with_reasons(trials: Trials) -> JudgedModule:
+def with_reasons(trials: Trials, of_promises: bool = False) -> JudgedModule:
     """A module's results with the reasons of its survivors."""
+    if of_promises:
+        return JudgedModule(trials, explained(of_promises=True).get(trials.module, {}))
     equivalent = load(trials.module, SpecTree()).guards.equivalent
     known = {f"{place} -> TRUE": why for place, why in equivalent.items()}
     return JudgedModule(trials, explained().get(trials.module, {}), known)
 
 
-def kept(module: str, stale: bool = False) -> Trials | None:
+def kept(module: str, stale: bool = False, of_promises: bool = False) -> Trials | None:
     """A module's kept results, for the module as it is or, with `stale`, as it was."""
-    file = KEPT / f"{module}.json"
+    file = (PROMISES_KEPT if of_promises else KEPT) / f"{module}.json"
     if not file.is_file():
         return None
     told = orjson.loads(file.read_bytes())
@@ -157,18 +191,20 @@ def kept(module: str, stale: bool = False) -> Trials | None:
     return Trials(found=found, **told)
 
 
-def keep(trials: Trials, text: str) -> None:
+def keep(trials: Trials, text: str, of_promises: bool = False) -> None:
     """Keep the results, with the digest of the text that was tested."""
-    KEPT.mkdir(exist_ok=True)
+    folder = PROMISES_KEPT if of_promises else KEPT
+    folder.mkdir(exist_ok=True)
     told = {"of": text} | asdict(trials)
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    (KEPT / f"{trials.module}.json").write_bytes(orjson.dumps(told, option=option))
+    (folder / f"{trials.module}.json").write_bytes(orjson.dumps(told, option=option))
 
 
-def everything_kept() -> Iterator[Trials]:
+def everything_kept(of_promises: bool = False) -> Iterator[Trials]:
     """All that was ever asked, by module."""
-    for name in sorted(file.stem for file in KEPT.glob("*.json")):
-        trials = kept(name, stale=True)
+    folder = PROMISES_KEPT if of_promises else KEPT
+    for name in sorted(file.stem for file in folder.glob("*.json")):
+        trials = kept(name, stale=True, of_promises=of_promises)
         assert trials is not None
         yield trials
 
@@ -193,22 +229,32 @@ _COLUMNS = (
 )
 
 
-def _show(results: Sequence[JudgedModule], console: Console) -> None:
-    grid = Grid("module", *_COLUMNS, box=SIMPLE)
+_PROMISE_COLUMNS = (
+    "mutants",
+    "noticed by a verdict",
+    "by the length of a counterexample",
+    "by nothing, with a reason",
+    "not explained",
+    "rate",
+)
+
+
+def _show(results: Sequence[JudgedModule], console: Console, of_promises: bool) -> None:
+    grid = Grid("module", *(_PROMISE_COLUMNS if of_promises else _COLUMNS), box=SIMPLE)
     for column in grid.columns[1:]:
         column.justify = "right"
     for result in results:
-        grid.add_row(*result.line())
+        grid.add_row(*(result.promise_line() if of_promises else result.line()))
     console.print(grid)
 
 
-def _judge(results: Sequence[JudgedModule], console: Console) -> bool:
+def _judge(results: Sequence[JudgedModule], console: Console, survivors: Path) -> bool:
     wrong = [
         f"{result.trials.module}.{name}: {what}"
         for result in results
         for what, names in (
             ("no property notices it, and nobody says why", result.unexplained),
-            (f"{SURVIVORS.name} explains what is noticed, or is gone", result.revived),
+            (f"{survivors.name} explains what is noticed, or is gone", result.revived),
         )
         for name in names
     ]
@@ -247,6 +293,47 @@ def page(results: Sequence[JudgedModule]) -> Iterator[str]:
         yield from ("| mutant | noticed by |", "|---|---|")
         for name in (*result.trials.found, *result.trials.alive):
             yield f"| {_cell(name)} | {result.by(name)}{_why(name, result)} |"
+
+
+def promise_page(results: Sequence[JudgedModule]) -> Iterator[str]:
+    """The mutants of promises as a page of the docs."""
+    yield "# Mutants of the promises"
+    yield ""
+    yield "Written by `highwater mutants --promises --update`."
+    yield ""
+    yield (
+        "A promise that lost a part would pass `highwater spec` if no row needed that part. So "
+        "each promise is weakened: a conjunct becomes `TRUE`, an antecedent `FALSE`, `\\A` "
+        "becomes `\\E`, a comparison moves its boundary or turns round, a negation goes, a "
+        "variable gets a prime or loses it, a set loses a part. What would only say more is left "
+        "out, as far as its place in the formula shows it. A mutant is noticed if a `bug_` row "
+        "that broke the promise passes with it, if an `ok_` row does not pass, or if TLC finds no "
+        "meaning in it. Where the row breaks the mutant as well, but with a counterexample of "
+        "another length than the pinned one, only that length tells. *Rate* is what is noticed or "
+        "explained. Definitions that the rules need as well are mutated with the "
+        "[rules](spec-mutants.md), and promises of another module with that one."
+    )
+    yield ""
+    yield from promise_table(results)
+    for result in results:
+        yield from ("", f"## {result.trials.module}", "")
+        yield from ("| mutant | noticed by |", "|---|---|")
+        for name in (*result.trials.found, *result.trials.alive):
+            yield f"| {_cell(name)} | {result.by(name)}{_why(name, result)} |"
+
+
+def promise_table(results: Sequence[JudgedModule]) -> Iterator[str]:
+    """How many mutants each module's promises have, and what noticed them."""
+    yield f"| module | {' | '.join(_PROMISE_COLUMNS)} |"
+    yield f"|---|{'---|' * len(_PROMISE_COLUMNS)}"
+    for result in results:
+        yield f"| {' | '.join(result.promise_line())} |"
+
+
+def known_promises() -> list[JudgedModule]:
+    """What was found about the promises of every module that was asked."""
+    every = everything_kept(of_promises=True)
+    return [with_reasons(one, of_promises=True) for one in every]
 
 
 def _why(name: str, result: JudgedModule) -> str:

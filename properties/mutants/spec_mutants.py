@@ -159,13 +159,17 @@ def joined_text(mutants: Sequence[SpecMutant], tree: SpecTree) -> str:
         places.setdefault((one.start, one.end), []).append((number, one.new))
     for (start, end), cases in sorted(places.items(), reverse=True):
         text = _with_cases(text, start, end, cases)
-    text = _kept(text)
+    return with_variable(kept_by_all(text))
+
+
+def with_variable(text: str) -> str:
+    """The module with a variable `mutant`."""
     head = re.search(r"^EXTENDS [^\n]*\n", text, re.MULTILINE)
     at = head.end() if head else text.index("\n") + 1
     return f"{text[:at]}VARIABLE mutant\n{text[at:]}"
 
 
-def _kept(text: str) -> str:
+def kept_by_all(text: str) -> str:
     """No step changes `mutant`; that is said first, since some read the next state."""
     keeps = r"mutant' = mutant /\\"
     steps = [*_NEXT.finditer(text)]
@@ -181,10 +185,10 @@ def _with_cases(text: str, start: int, end: int, cases: Sequence[tuple[int, str]
     arms = " [] ".join(f"mutant = {number} -> ({new})" for number, new in cases)
     column = start - (text.rfind("\n", 0, start) + 1)
     place = f"(CASE {arms} [] OTHER -> ({old}))"
-    return text[:start] + place + _moved(text[end:], column, len(place) - (end - start))
+    return text[:start] + place + moved(text[end:], column, len(place) - (end - start))
 
 
-def _moved(rest: str, column: int, by: int) -> str:
+def moved(rest: str, column: int, by: int) -> str:
     """The lines below that begin to the right of this column belong to this line's lists."""
     lines = rest.split("\n")
     for number, line in enumerate(lines[1:], start=1):
@@ -201,4 +205,4 @@ def mutated_text(mutant: SpecMutant, tree: SpecTree) -> str:
     text = source(mutant.module, tree)
     column = mutant.start - (text.rfind("\n", 0, mutant.start) + 1)
     longer = len(mutant.new) - (mutant.end - mutant.start)
-    return text[: mutant.start] + mutant.new + _moved(text[mutant.end :], column, longer)
+    return text[: mutant.start] + mutant.new + moved(text[mutant.end :], column, longer)

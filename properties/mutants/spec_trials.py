@@ -6,6 +6,9 @@ module are in one text (`spec_mutants`). One JVM per row explores them one after
 (`spec/java/Mutants.java`), and computes once what they have in common. For promises about whole
 behaviours, TLC checks each mutant by itself.
 
+The mutants of promises (`promise_mutants`) are asked of the rows about what they change, `bug_`
+rows first: there a promise that was weakened holds.
+
 If the machines are compared with a row's graph edge by edge (`highwater conform`), a mutant with
 another graph fails that comparison. This is weaker than a broken property, so it is reported apart.
 A mutant that was not explored to its end is reported apart as well; it shows nothing.
@@ -21,6 +24,12 @@ import orjson
 from attrs import asdict, define, evolve, field, frozen
 
 from properties.mutants import guards
+from properties.mutants.promise_mutants import (
+    PromiseMutant,
+    joined_promises,
+    mutated_promise,
+    promise_mutants,
+)
 from properties.mutants.spec_mutants import (
     SpecMutant,
     joined_text,
@@ -34,6 +43,7 @@ from properties.tla.checker import Status
 from properties.tla.processes import Finished, run
 from properties.tla.specs import ModelConfig, cache_folder
 from properties.tla.tlc import Tlc, jvm
+from properties.tla.twins import promises
 from properties.tla.verdicts import ExpectedVerdict, Purpose, Table, load
 
 #: Of one row: the CPU seconds after which no mutant is begun, and those after which all ends.
@@ -47,10 +57,12 @@ TOO_LARGE_ALONE = 10_000
 #: The states to go through from which it pays to compile better.
 LONG = 200_000
 #: Changes with what is asked of a row: answers of before count no longer.
-EDITION = "2"
+EDITION = "4"
 HEAP_MB = 3072
 NO_MEANING = "TLC: the spec has no meaning"
 ANOTHER_GRAPH = "conformance"
+#: A row that breaks the changed promise as well, but not as soon, or sooner.
+ANOTHER_LENGTH = "counterexample"
 
 
 @frozen
@@ -62,7 +74,12 @@ class Noticed:
 
     @property
     def by_property(self) -> bool:
-        return self.by != ANOTHER_GRAPH
+        return self.by != ANOTHER_GRAPH and not self.by_length
+
+    @property
+    def by_length(self) -> bool:
+        """Only the pinned length of a counterexample tells."""
+        return self.by.startswith(ANOTHER_LENGTH)
 
     def __str__(self) -> str:
         return f"{self.cfg}: {self.by}"
@@ -84,19 +101,25 @@ class Trials:
         return {name for name, one in self.found.items() if one.by_property}
 
 
-def judged(module: str, tree: SpecTree | None = None, before: Trials | None = None) -> Trials:
-    """The verdict on every mutant of a module, from the cache or from TLC.
+def judged(
+    module: str,
+    tree: SpecTree | None = None,
+    before: Trials | None = None,
+    of_promises: bool = False,
+) -> Trials:
+    """The verdict on every mutant of a module's rules or of its promises, from the cache or TLC.
 
     What noticed a mutant `before` is asked first: most often it still does.
     """
     tree = tree or SpecTree()
-    table, mutants = load(module, tree), asked(module, tree)
+    table = load(module, tree)
+    mutants = promise_mutants(module, tree) if of_promises else asked(module, tree)
     asking = _Asking(table, tree, mutants)
     if before is not None:
         for row in table.verdicts:
             known = {name for name, by in before.found.items() if by.cfg == row.cfg}
             asking.ask(row, only=known & before.by_property)
-    for row in sorted(table.verdicts, key=_turn):
+    for row in sorted(table.verdicts, key=_turn_of_promises if of_promises else _turn):
         if (row.distinct or 0) <= TOO_LARGE:
             asking.ask(row)
     for row in [*asking.lasting]:
@@ -120,12 +143,13 @@ class _Asking:
     def ask(self, row: ExpectedVerdict, only: Set[str] | None = None, alone: bool = False) -> None:
         """Ask a row about the mutants that no property has noticed."""
         left = [one for one in self.mutants if only is None or one.name in only]
-        left = [one for one in left if not self._promised(one.name)]
+        left = [one for one in left if not self._promised(one.name) and self._about(row, one)]
         if not left:
             return
         outcome = _kept(_Run(row, left, self.table, self.tree), alone)
         self.cpu_s += outcome.cpu_s
-        lasting = outcome.temporal and row.kind is Purpose.OK and row not in self.lasting
+        alone_too = row.kind is Purpose.OK or isinstance(left[0], PromiseMutant)
+        lasting = outcome.temporal and alone_too and row not in self.lasting
         if lasting and (row.distinct or 0) <= TOO_LARGE_ALONE:
             self.lasting.append(row)
         if only is not None:
@@ -133,8 +157,17 @@ class _Asking:
         for name in outcome.late:
             self.late.setdefault(name, []).append(row.cfg)
         for name, by in outcome.found.items():
-            if name not in self.found or by != ANOTHER_GRAPH:
+            if name not in self.found or Noticed(row.cfg, by).by_property:
                 self.found[name] = Noticed(row.cfg, by)
+
+    def _about(self, row: ExpectedVerdict, mutant: SpecMutant) -> bool:
+        """False if the row is about other promises than those that the mutant changes."""
+        if not isinstance(mutant, PromiseMutant):
+            return True
+        if row.kind is not Purpose.OK:
+            return row.kind is Purpose.BUG and row.property in mutant.promises
+        model = ModelConfig.read(self.tree.model(self.table.module, row.cfg))
+        return not mutant.promises.isdisjoint(promises(model))
 
     def _promised(self, name: str) -> bool:
         return name in self.found and self.found[name].by_property
@@ -155,6 +188,11 @@ def _turn(row: ExpectedVerdict) -> tuple[bool, bool, int]:
     states = row.distinct or 0
     bug = row.kind is Purpose.BUG
     return not bug and states > LARGE, bug, states
+
+
+def _turn_of_promises(row: ExpectedVerdict) -> tuple[bool, int]:
+    """The rows that break a promise first, small ones before large ones."""
+    return row.kind is Purpose.OK, row.distinct or 0
 
 
 def asked(module: str, tree: SpecTree) -> list[SpecMutant]:
@@ -196,13 +234,20 @@ class _Run:
     tree: SpecTree
 
     @property
+    def of_promises(self) -> bool:
+        return isinstance(self.mutants[0], PromiseMutant)
+
+    @property
     def module(self) -> str:
         return self.table.module
 
     @property
     def compared(self) -> bool:
         """The machines are compared with this row's graph."""
-        return self.row.cfg in {*self.table.scopes.conform, *self.table.scopes.mutants}
+        return not self.of_promises and self.row.cfg in {
+            *self.table.scopes.conform,
+            *self.table.scopes.mutants,
+        }
 
     @property
     def model(self) -> ModelConfig:
@@ -240,13 +285,15 @@ def _one_by_one(asking: _Run) -> _Outcome:
             mutated = SpecTree(scratch / "tla")
             shutil.copytree(asking.tree.root, mutated.root)
             file = mutated.folder(one.module) / f"{one.module}.tla"
-            file.write_text(mutated_text(one, asking.tree), encoding="utf-8")
+            file.write_text(_mutated(one, asking.tree), encoding="utf-8")
             row = asking.row
             answer = Tlc(mutated, HEAP_MB, quick=True).check(one.module, row.cfg, row.seconds)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         outcome = evolve(outcome, cpu_s=outcome.cpu_s + answer.cpu_s)
-        if answer.status is Status.VIOLATED:
+        if answer.status is Status.PASSED and row.kind is Purpose.BUG:
+            outcome.found[one.name] = f"{row.property} holds"
+        elif answer.status is Status.VIOLATED and row.kind is Purpose.OK:
             outcome.found[one.name] = str(answer.violated)
         elif answer.status is Status.FAILED:
             outcome.found[one.name] = NO_MEANING
@@ -262,6 +309,8 @@ class _Answer:
     end: str
     said: str
     graph: str
+    states: int = 0
+    length: int = 0
 
 
 def _together(asking: _Run) -> _Outcome:
@@ -279,9 +328,10 @@ def _together(asking: _Run) -> _Outcome:
     _check_original(answers[0], asking)
     for number, one in enumerate(asking.mutants, start=1):
         answer = answers.get(number, _Answer("late", "", ""))
-        if (noticed := _noticed(answer, asking)) is not None:
+        noticed = _noticed(answer, asking)
+        if noticed is not None:
             outcome.found[one.name] = noticed
-        if answer.end == "late":
+        if answer.end == "late" and noticed is None:
             outcome.late.append(one.name)
     return outcome
 
@@ -291,10 +341,22 @@ def _noticed(answer: _Answer, asking: _Run) -> str | None:
     if answer.end == "meaningless":
         return NO_MEANING
     if asking.row.kind is not Purpose.OK:
-        return f"{asking.row.property} holds" if answer.end == "kept" else None
+        if answer.end == "kept":
+            return f"{asking.row.property} holds"
+        return _longer(answer, asking) if asking.of_promises else None
     if answer.end == "broken":
         return named(answer.said, asking.model)
     return ANOTHER_GRAPH if asking.compared and answer.graph == "other" else None
+
+
+def _longer(answer: _Answer, asking: _Run) -> str | None:
+    """A counterexample of another length than the one that is pinned, or none for long."""
+    pinned = asking.row.length
+    if answer.end == "broken" and pinned not in (None, answer.length):
+        return f"{ANOTHER_LENGTH} {answer.length}, not {pinned}"
+    if answer.end == "late" and answer.states > (asking.row.distinct or 0):
+        return f"{ANOTHER_LENGTH} of more than {pinned}: none in {answer.states:,} states"
+    return None
 
 
 def _check_original(answer: _Answer, asking: _Run) -> None:
@@ -314,6 +376,17 @@ def named(said: str, model: ModelConfig) -> str:
     return others[0]
 
 
+def _joined(mutants: Sequence[SpecMutant], tree: SpecTree) -> str:
+    of_promises = [one for one in mutants if isinstance(one, PromiseMutant)]
+    return joined_promises(of_promises, tree) if of_promises else joined_text(mutants, tree)
+
+
+def _mutated(mutant: SpecMutant, tree: SpecTree) -> str:
+    if isinstance(mutant, PromiseMutant):
+        return mutated_promise(mutant, tree)
+    return mutated_text(mutant, tree)
+
+
 def _explored(asking: _Run) -> Finished:
     scratch = Path(tempfile.mkdtemp(prefix="highwater-mutants-"))
     module, tree = asking.module, asking.tree
@@ -321,7 +394,7 @@ def _explored(asking: _Run) -> Finished:
         mutated = SpecTree(scratch / "tla")
         shutil.copytree(tree.root, mutated.root)
         folder = mutated.folder(module)
-        text = joined_text(asking.mutants, tree)
+        text = _joined(asking.mutants, tree)
         (folder / f"{module}.tla").write_text(text, encoding="utf-8")
         config = folder / "Watched.cfg"
         sections = asking.model.sections.items()
@@ -347,5 +420,5 @@ def _explored(asking: _Run) -> Finished:
 def _answers(output: str) -> Iterator[tuple[int, _Answer]]:
     for line in output.splitlines():
         if line[:1].isdigit():
-            number, end, said, graph, _ = line.split("\t")
-            yield int(number), _Answer(end, said, graph)
+            number, end, said, graph, states, length = line.split("\t")
+            yield int(number), _Answer(end, said, graph, int(states), int(length))

@@ -236,16 +236,26 @@ def read(module: str, folder: str, tree: SpecTree | None = None) -> SanyTree:
     Raises `InputError` with SANY's own words if the module does not parse.
     """
     specs = tree or SpecTree()
+    return SanyTree(exported(module, folder, specs), _extended(_stands_on(module, folder, specs)))
+
+
+def _stands_on(module: str, folder: str, specs: SpecTree) -> list[Path]:
     file = specs.folder(folder) / f"{module}.tla"
     if not file.is_file():
         raise InputError(f"there is no {file}")
     beside = [one for one in sorted(file.parent.glob("*.tla")) if one != file]
-    stands_on = [file, *beside, *specs.closure(folder)]
+    return [file, *beside, *specs.closure(folder)]
+
+
+def exported(module: str, folder: str, specs: SpecTree) -> ET.Element:
+    """SANY's XML of a module, with the place of each node in its file."""
+    stands_on = _stands_on(module, folder, specs)
+    file = stands_on[0]
     key = tools.digest(stands_on, "syntax", module, tools.find().key())
     cached = cache_folder() / "syntax" / f"{module}-{key}.xml"
     if not cached.is_file():
         write_aside(cached, lambda part: _export(file, specs, part))
-    return SanyTree(ET.parse(cached).getroot(), _extended(stands_on))
+    return ET.parse(cached).getroot()
 
 
 def _extended(files: Sequence[Path]) -> list[str]:

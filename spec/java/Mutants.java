@@ -31,12 +31,14 @@ import util.UniqueString;
  *
  * <p>A mutant changes one action or two. What the others do in a state is the same for all of them and is
  * computed once; so is what a promise says of a state or of a step, unless the mutant changes the promise.
+ * What a promise says of the beginning is asked of each.
  *
  * <p>Usage: {@code Mutants MODULE CFG NUMBERS SECONDS STATES}, in the module's folder: the mutants' numbers
  * with commas between, the processor seconds after which nothing more is begun, and the states after which
  * a mutant is left. Prints a line for each, parts separated by tabs: its number, {@code broken}, {@code kept},
  * {@code late} or {@code meaningless}, the promise or what TLC said, whether its graph is the spec's
- * ({@code same} or {@code other}), and how many states it has. A line {@code temporal} says that the
+ * ({@code same} or {@code other}), how many states it has, and the states of the shortest story in which the
+ * promise breaks. A line {@code temporal} says that the
  * configuration has promises about whole behaviours, which nobody asked.
  */
 public final class Mutants {
@@ -60,6 +62,7 @@ public final class Mutants {
   private final Action[] actions;
   private final Action[] invariants;
   private final Action[] stepPromises;
+  private final Action[] beginnings;
   private final List<Set<Integer>> changedActions = new ArrayList<>();
   private final Set<Integer> changedInvariants = new HashSet<>();
   private final Set<Integer> changedSteps = new HashSet<>();
@@ -76,6 +79,7 @@ public final class Mutants {
     actions = tool.getActions();
     invariants = tool.getInvariants();
     stepPromises = tool.getImpliedActions();
+    beginnings = tool.getImpliedInits();
     for (Action action : actions) changedActions.add(mutantsIn(action));
     for (Action invariant : invariants) changedInvariants.addAll(mutantsIn(invariant));
     for (Action promise : stepPromises) changedSteps.addAll(mutantsIn(promise));
@@ -99,7 +103,7 @@ public final class Mutants {
     explore(0, initial, Integer.MAX_VALUE);
     for (int mutant : asked) {
       if (processorSeconds() > seconds) {
-        out.println(mutant + "\tlate\t\t\t0");
+        out.println(mutant + "\tlate\t\t\t0\t0");
       } else {
         explore(mutant, initial, most);
       }
@@ -123,11 +127,11 @@ public final class Mutants {
       String promise = search.run(initial);
       String end = promise != null ? "broken" : search.late ? "late" : "kept";
       String graph = search.other ? "other" : "same";
-      out.println(mutant + "\t" + end + "\t" + (promise == null ? "" : promise) + "\t" + graph + "\t" + search.count);
+      out.println(mutant + "\t" + end + "\t" + (promise == null ? "" : promise) + "\t" + graph + "\t" + search.count + "\t" + search.depth);
     } catch (RuntimeException | Error unevaluable) {
       if (unevaluable instanceof OutOfMemoryError) throw unevaluable;
       String said = String.valueOf(unevaluable.getMessage()).replaceAll("\\s+", " ");
-      out.println(mutant + "\tmeaningless\t" + said + "\tother\t0");
+      out.println(mutant + "\tmeaningless\t" + said + "\tother\t0\t0");
     }
   }
 
@@ -137,6 +141,7 @@ public final class Mutants {
     final int most;
     final ArrayDeque<Integer> queue = new ArrayDeque<>();
     int count;
+    int depth = 1;
     boolean late;
     boolean other;
 
@@ -148,16 +153,22 @@ public final class Mutants {
     /** The name of the first promise that is broken, or null. */
     String run(int[] initial) {
       for (int state : initial) {
+        for (int i = 0; i < beginnings.length; i++) {
+          if (!tool.isValid(beginnings[i], as(states.get(state), mutant))) return tool.getImpliedInitNames()[i];
+        }
         int broken = visit(state);
         if (broken != HOLDS) return tool.getInvNames()[broken];
       }
       while (!queue.isEmpty()) {
-        if (count > most) {
-          late = true;
-          return null;
+        depth++;
+        for (int left = queue.size(); left > 0; left--) {
+          if (count > most) {
+            late = true;
+            return null;
+          }
+          String broken = expand(queue.poll());
+          if (broken != null) return broken;
         }
-        String broken = expand(queue.poll());
-        if (broken != null) return broken;
       }
       return null;
     }
@@ -188,9 +199,11 @@ public final class Mutants {
     private Steps steps(int state, int action) {
       Steps[] known = original.get(state);
       boolean changed = changedActions.get(action).contains(mutant);
-      if (!changed && changedSteps.contains(mutant)) return taken(state, action, mutant, null);
       if (!changed || !other) {
         if (known[action] == null) known[action] = taken(state, action, 0, null);
+      }
+      if (!changed && changedSteps.contains(mutant)) {
+        return new Steps(known[action].targets, brokenAmong(known[action].targets, state, mutant));
       }
       if (!changed) return known[action];
       Steps steps = taken(state, action, mutant, changedSteps.contains(mutant) ? null : known[action]);
@@ -222,6 +235,17 @@ public final class Mutants {
       broken = brokenStep(here, as(states.get(target), mutant));
     }
     return new Steps(targets, broken);
+  }
+
+  /** The first step promise that one of these steps breaks, where a mutant changes a promise alone. */
+  private int brokenAmong(int[] targets, int state, int mutant) {
+    TLCState here = as(states.get(state), mutant);
+    for (int target : targets) {
+      if (target == state) continue;
+      int broken = brokenStep(here, as(states.get(target), mutant));
+      if (broken != HOLDS) return broken;
+    }
+    return HOLDS;
   }
 
   private int brokenStep(TLCState here, TLCState there) {
