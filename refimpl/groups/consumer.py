@@ -106,7 +106,7 @@ class ConsumerGroups:
         group_id, epoch = request.group_id, request.member_epoch
         if epoch < 0 and self.store.groups.get(group_id) is None:
             raise GroupIdNotFound(group_id)
-        group, before = self._group(now, group_id, may_be_new=epoch == 0)
+        group, before = self._group(now, group_id, request.instance_id, may_be_new=epoch == 0)
         rules = self.rules(now, group)
         said = _heartbeat(request, self.new_id)
         if epoch in (LEAVE, LEAVE_FOR_A_WHILE):
@@ -142,7 +142,9 @@ class ConsumerGroups:
         if request.subscribed_topic_regex:
             compiled(request.subscribed_topic_regex)
 
-    def _group(self, now: int, group_id: str, *, may_be_new: bool) -> tuple[ConsumerGroup, Outcome]:
+    def _group(
+        self, now: int, group_id: str, instance: str | None, *, may_be_new: bool
+    ) -> tuple[ConsumerGroup, Outcome]:
         """The group, and the outcome of replacing a classic group."""
         group, new = self.store.groups.get(group_id), ConsumerGroup(group_id)
         if isinstance(group, ConsumerGroup):
@@ -152,7 +154,7 @@ class ConsumerGroups:
         if group is None:
             return new, NOTHING
         if group.members:
-            return self.migration.upgraded(now, group_id, group, self.rules(now, new))
+            return self.migration.upgraded(now, group_id, group, self.rules(now, new), instance)
         return new, Outcome(self.store.logic_of(group).deletion(group_id, group))
 
     def compared(self, group: ConsumerGroup) -> None:

@@ -14,7 +14,6 @@ from refimpl.groups.classic import JOIN, SYNC, ClassicGroups, response_of
 from refimpl.groups.classic import SESSION as CLASSIC_SESSION
 from refimpl.groups.classic_records import record_of, tombstone_of
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.consumer_errors import ConsumerGroupNotFound
 from refimpl.groups.consumer_topics import TopicView
 from refimpl.groups.store import GroupStore
 from refimpl.machines import classic_operations as operations
@@ -28,8 +27,10 @@ from refimpl.machines.group_migration import (
     downgrade,
     may_downgrade,
     may_succeed,
+    settled,
     tombstones,
     upgrade,
+    written,
 )
 
 SESSION, REBALANCE, REGEX = "consumer session", "consumer rebalance", "consumer regex"
@@ -57,12 +58,10 @@ class Migration:
         return next(one for one in self.store.logics if isinstance(one, ClassicGroups))
 
     def upgraded(
-        self, now: int, group_id: str, group: ClassicGroup, rules: Rules
+        self, now: int, group_id: str, group: ClassicGroup, rules: Rules, instance: str | None
     ) -> tuple[ConsumerGroup, Outcome]:
         """A classic group as a consumer group, when a first member of that protocol joins."""
-        if not self.policy.upgrades:
-            raise ConsumerGroupNotFound(group_id)
-        made = upgrade(group_id, group, self.view, rules)
+        made = upgrade(group_id, group, self.view, rules, self.policy, instance)
         timers: dict[TimerKey, int | None] = {
             TimerKey(CLASSIC_SESSION, group_id, one): None
             for one in (*group.members, *group.pending)
@@ -103,20 +102,14 @@ class Migration:
         answers: Sequence[Answer],
         successor: JoinRequest | None = None,
     ) -> Outcome:
-        """The outcome of turning a consumer group into a classic one.
-
-        If members are to join again, the group is written without a leader: a coordinator that
-        loads it asks them to join too. Kafka writes a whole generation, and after a failover
-        partitions that no member has yet stay without an owner. Writing the next generation would
-        not help: members are in it before anything is assigned in it.
-        """
+        """The outcome of turning a consumer group into a classic one."""
         before = evolve(made, since=now)
-        stale = successor is None or group.target_epoch < group.epoch
+        stale = successor is None or not settled(group)
         rules = self.classic.rules
         step = operations.downgraded(before, rules, successor, stale=stale)
         records = list(tombstones(group).records)
         if not step.writes:
-            records.append(record_of(group.group_id, evolve(before, leader=None)))
+            records.append(record_of(group.group_id, written(before)))
         outcome = self.classic.outcome(now, group.group_id, before, step, records)
         timers: dict[TimerKey, int | None] = {
             TimerKey(kind, group.group_id, one): None

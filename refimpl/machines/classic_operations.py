@@ -95,15 +95,15 @@ def downgraded(
 ) -> Step:
     """A group that was a consumer group until now (`group_migration`).
 
-    The successor of a static member takes it over. If the assignment is `stale`, all members join
-    again.
+    The successor of a static member takes it over, and makes the group no larger. If the assignment
+    is `stale`, all members join again.
     """
     turn = Turn(group, config)
     turn.loaded()
     if stale:
         turn.prepare()
     if successor is not None:
-        turn.join(successor)
+        turn.succeed(successor)
     return turn.step()
 
 
@@ -134,6 +134,12 @@ class Turn(Rebalance):
             self._give_id(request)
         else:
             self._add(request, request.new_id)
+
+    def succeed(self, request: JoinRequest) -> None:
+        """Let the next process of a static member in, however full the group is."""
+        self.group.check_protocols(request)
+        assert request.instance is not None
+        self._join_static(request, request.instance)
 
     def _has_room(self, id: str) -> bool:
         """True if the group has room. During a join phase only the members that have joined count,

@@ -3,6 +3,7 @@
 The first member of the consumer protocol turns a classic group into a consumer group, whose classic
 members live on in it (`consumer_classic_member`). When its last member of the consumer protocol
 leaves, the group is classic again. `group.consumer.migration.policy` allows either direction.
+Spec: GroupMigration.
 """
 
 from collections.abc import Iterable
@@ -79,7 +80,14 @@ class Upgrade:
     answers: tuple[tuple[Token, Response], ...]
 
 
-def upgrade(group_id: str, group: ClassicGroup, names: TopicNames, rules: Rules) -> Upgrade:
+def upgrade(
+    group_id: str,
+    group: ClassicGroup,
+    names: TopicNames,
+    rules: Rules,
+    policy: Policy,
+    instance: str | None = None,
+) -> Upgrade:
     """Turn a classic group into a consumer group.
 
     Every member is in the epoch of its generation, and has its last assignment. Partitions that a
@@ -88,9 +96,15 @@ def upgrade(group_id: str, group: ClassicGroup, names: TopicNames, rules: Rules)
     assignment. Nobody else gets them. Kafka counts them as free: a new member has them at once,
     while the old one still processes them and may commit them.
 
-    Refused: a group of another type, one that is too large, or one whose members' metadata cannot
-    be parsed.
+    A new member begins an epoch. The next process of a static member, whose `instance` id the group
+    has, changes nothing that would. So an epoch begins here if a partition may have no owner: a
+    generation was being prepared, or a member was about to give something up. Kafka begins none.
+
+    Refused: by policy, a group of another type, one that is too large, or one whose members'
+    metadata cannot be parsed.
     """
+    if not policy.upgrades:
+        raise errors.NotConvertible(group_id, f"the migration policy is {policy.value}")
     if group.protocol_type != CONSUMER:
         raise errors.NotConvertible(group_id, "it does not use the consumer embedded protocol")
     if len(group.members) > rules.max_size:
@@ -102,12 +116,16 @@ def upgrade(group_id: str, group: ClassicGroup, names: TopicNames, rules: Rules)
         draft.write(g.MEMBER, draft.key(member.member_id), member.said)
     key, epoch = r.GroupKey(group_id), group.generation
     topics = rules.topics.metadata_hash(draft.group.subscribed_topics())
-    draft.write(g.GROUP, key, r.ConsumerGroupMetadata(epoch=epoch, metadata_hash=topics))
+    members = [_without(one, given) for one in members]
+    all_owned = group.state == "Stable" and not any(one.pending for one in members)
+    succeeds = instance is not None and group.of_instance(instance) is not None
+    begun = epoch + 1 if succeeds and not all_owned else epoch
+    draft.write(g.GROUP, key, r.ConsumerGroupMetadata(epoch=begun, metadata_hash=topics))
     for member in members:
         draft.write_target_of(member.member_id, member.assigned)
     draft.write(g.TARGET, key, r.TargetAssignmentMetadata(assignment_epoch=epoch))
     for member in members:
-        draft.write_current(_without(member, given))
+        draft.write_current(member)
     return Upgrade(draft.decided(), tuple(_told_to_rejoin(group)))
 
 
@@ -192,8 +210,10 @@ def downgrade(
 ) -> ClassicGroup:
     """The members that stay, as a classic group in the generation of the group's epoch.
 
-    Each is assigned its target. With a `successor`, the static member of its instance id stays,
-    with the successor's protocols: it is about to be taken over.
+    Each is assigned what it may own, which is its target once it is settled. Kafka assigns the
+    target: if the group is upgraded again before a member has joined, what that member still owns
+    is another one's. With a `successor`, the static member of its instance id stays, with the
+    successor's protocols: it is about to be taken over.
     """
     gone = set(leaving)
     members = {
@@ -203,7 +223,7 @@ def downgrade(
     }
     protocol = select_protocol(members.values())
     told = {
-        id: evolve(one, assignment=_assigned(one, protocol, group, names))
+        id: evolve(one, assignment=_assigned(one, protocol, group.members[id], names))
         for id, one in members.items()
     }
     return ClassicGroup(
@@ -228,9 +248,27 @@ def _classic(member: ConsumerMember, successor: JoinRequest | None) -> Member:
     )
 
 
-def _assigned(member: Member, protocol: str, group: ConsumerGroup, names: TopicNames) -> bytes:
+def _assigned(member: Member, protocol: str, had: ConsumerMember, names: TopicNames) -> bytes:
     _, version = read_versioned(Subscription, member.metadata(protocol))
-    return assignment(group.target.get(member.id, ()), names, version)
+    return assignment({**had.assigned, **had.pending}, names, version)
+
+
+def settled(group: ConsumerGroup) -> bool:
+    """True if every member has its target of the newest epoch: nobody needs to join again."""
+    members = group.members.values()
+    return group.target_epoch == group.epoch and all(
+        one.is_reconciled_to(group.target_epoch) for one in members
+    )
+
+
+def written(group: ClassicGroup) -> ClassicGroup:
+    """A downgraded group as it is written when its members are to join again.
+
+    It has no leader, so a coordinator that loads it asks them to join too. Kafka writes a whole
+    generation, and after a failover partitions that no member has yet stay without an owner.
+    Writing the next generation would not help: members are in it before anything is assigned in it.
+    """
+    return evolve(group, leader=None)
 
 
 def tombstones(group: ConsumerGroup) -> Decision:

@@ -448,3 +448,45 @@ def test_a_static_member_is_taken_over_by_either_protocol() -> None:
     assert (back.error, given(back)) == (None, [2, 3])
     assert one.leaves("", "i") is None
     assert one.leaves("", "nobody") == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_process_that_takes_the_last_static_member_over_makes_a_full_group_no_larger() -> None:
+    """Found by GroupMigration at group.max.size: the classic group was already there, and full."""
+    one = static()
+    one.config = evolve(one.config, max_size=2)
+    one.start()
+    joined = one.classic_join(instance="i")
+    assert joined.error is None
+    assert isinstance(one.any_group, ClassicGroup)
+    assert len(one.any_group.members) == 2
+
+
+def test_a_group_that_goes_back_and_over_again_knows_what_its_members_own() -> None:
+    """Found by GroupMigration. As a classic group it had its target: 2 and 3 were b's, and a, who
+    had not joined yet, owned them still."""
+    one = Mixed()
+    one.classic_group(member("a", 0, 1, 2, 3))
+    one.join("z")
+    one.classic_join("b")
+    one.beat("z", -1)
+    group = one.any_group
+    assert isinstance(group, ClassicGroup)
+    one.join("y")
+    a, b = one.group.members["a"], one.group.members["b"]
+    assert {number for _, number in (*a.assigned, *a.pending)} == {0, 1, 2, 3}
+    assert not b.assigned
+
+
+def test_a_static_process_that_takes_a_group_over_between_generations_has_a_target_computed() -> (
+    None
+):
+    """Found by GroupMigration: only its protocol changes, and b's partitions were nobody's."""
+    one = Mixed()
+    one.classic_group(member("a", 0, 1, instance="i"), member("b", 2, 3))
+    one.leaves("b")
+    assert one.any_group.state == "PreparingRebalance"
+    taken = one.join("z", instance_id="i")
+    assert given(taken) == [0, 1, 2, 3]
+    settled = Mixed()
+    settled.classic_group(member("a", 0, 1, instance="i"), member("b", 2, 3))
+    assert settled.join("z", instance_id="i").member_epoch == GENERATION, "each has its owner"
