@@ -59,6 +59,9 @@ class MemoryLogs:
         self.high_watermarks[partition] = known
         return Found(log, known)
 
+    def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """Nothing is to be done for logs in memory."""
+
     def delete(self, partition: TopicPartition) -> None:
         """Forget the log."""
         self.logs.pop(partition, None)

@@ -67,6 +67,11 @@ class FileLogs:
         known = b"" if topic_id == NO_ID else topic_id
         return Found(self.replica_log(log), log.high_watermark, known)
 
+    def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """Write to the checkpoints that these logs begin their leader epochs."""
+        logs = self.directory.logs
+        self.directory.begin_epochs({one: epoch for one, epoch in epochs.items() if one in logs})
+
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log with the interface of a replica."""
         return PartitionReplicaLog(log, self.now_ms)

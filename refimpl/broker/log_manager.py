@@ -72,6 +72,13 @@ class LogManager:
         except StorageOffline as failure:
             self.context.refused("LeaderAndIsr", failure)
 
+    def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """Begin the leader epochs of partitions that are about to be led."""
+        try:
+            self.logs.begin_epochs(epochs)
+        except StorageOffline as failure:
+            self.context.refused("LeaderAndIsr", failure)
+
     def open(self, name: TopicPartition, min_isr: int = 1) -> Partition | None:
         """Open or create the log of a partition; None if that fails."""
         context = self.context
@@ -102,11 +109,10 @@ class LogManager:
         self.logs.checkpoint(self._high_watermarks())
 
     def close(self) -> None:
-        """Flush, write the checkpoint, and leave the clean shutdown mark; a failing disk gets no
+        """Write the checkpoint, flush, and leave the clean shutdown mark; a failing disk gets no
         mark.
         """
         try:
-            self.logs.flush()
             self.checkpoint()
             self.logs.close(self.context.broker_epoch)
         except StorageOffline as failure:

@@ -120,6 +120,10 @@ class LogDirectory(Protocol):
         """The log of a partition; an empty one for a new partition."""
         ...
 
+    def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """Begin these leader epochs at the ends of the logs, all at once."""
+        ...
+
     def delete(self, partition: TopicPartition) -> None:
         """Delete a partition; its files go later."""
         ...

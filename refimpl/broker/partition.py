@@ -31,6 +31,8 @@ class Partition:
     log: BrokerLog
     #: The id of its topic; empty until the metadata arrives
     topic_id: bytes = b""
+    #: The number of replicas with which it was configured; -1 before that
+    configured_for: int = -1
 
     # As leader: the time of each follower's last fetch at our log end, and its last fetch: (time,
     # end)

@@ -41,7 +41,7 @@ from refimpl.storage.config import LogConfig
 PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 
 MANY = 8
-"""The number of new partitions from which on their folders are created together."""
+"""The number of partitions from which on what waits for the disk is done together."""
 
 
 @define(eq=False)
@@ -71,10 +71,8 @@ class ReplicaManager:
 
         Epochs may have been skipped: only the newest decision about a partition counts.
         """
-        told = (one for one in changes if isinstance(one, PartitionRegistration))
-        new = [one.partition for one in told if self._is_new(one)]
-        if len(new) >= MANY:
-            self.storage.prepare(new)
+        if len(changes) >= MANY:
+            self._prepare(changes)
         for change in changes:
             match change:
                 case PartitionRegistration():
@@ -96,6 +94,31 @@ class ReplicaManager:
             self._delete_strays(now)
         self._commit_with_fewer(now)
 
+    def _prepare(self, changes: Sequence[Change]) -> None:
+        """Do together what waits for the disk: the folders of new partitions, and the epochs that
+        begin.
+        """
+        told = [one for one in changes if isinstance(one, PartitionRegistration)]
+        new = [one for one in told if self._is_new(one)]
+        if len(new) >= MANY:
+            self.storage.prepare([one.partition for one in new])
+            if not any(isinstance(one, TopicDeleted) for one in changes):
+                for one in new:
+                    self._open(one.partition, one.topic_id)
+        epochs = {one.partition: one.decision.leader_epoch for one in told if self._will_lead(one)}
+        if len(epochs) >= MANY:
+            self.storage.begin_epochs(epochs)
+
+    def _will_lead(self, change: PartitionRegistration) -> bool:
+        """True if this broker begins a leader epoch of a partition whose log is open."""
+        partition, decision = self.context.partitions.get(change.partition), change.decision
+        return (
+            partition is not None
+            and partition.topic_id in (b"", change.topic_id)
+            and decision.leader == self.context.id
+            and decision.leader_epoch > partition.replica.epoch
+        )
+
     def _commit_with_fewer(self, now: int) -> None:
         """Commit records that waited for more replicas than are required now."""
         lowered, self._lowered = self._lowered, []
@@ -105,9 +128,10 @@ class ReplicaManager:
 
     def _is_new(self, change: PartitionRegistration) -> bool:
         """True if a log has to be created for it."""
-        context = self.context
+        context, known = self.context, self.metadata.partitions.get(change.partition)
         return (
-            context.id in change.replicas
+            known is not None
+            and context.id in known.replicas
             and change.partition not in context.partitions
             and change.partition not in context.offline
         )
@@ -120,6 +144,12 @@ class ReplicaManager:
     def _partitions(self, topic: str) -> list[Partition]:
         partitions = self.context.partitions
         return [one for one in partitions.values() if one.name.topic == topic]
+
+    def _configure_for(self, partition: Partition, replicas: int) -> None:
+        """Configure a partition that was opened, or has more or fewer replicas than before."""
+        if partition.configured_for != replicas:
+            partition.configured_for = replicas
+            self._configure((partition,))
 
     def _configure(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
@@ -162,7 +192,7 @@ class ReplicaManager:
             partition = self._open(name, change.topic_id)
         if partition is not None:
             partition.topic_id = change.topic_id
-            self._configure((partition,))
+            self._configure_for(partition, len(self.metadata.partitions[name].replicas))
             self._decided(now, partition, change.decision)
 
     def _open(self, name: TopicPartition, topic_id: bytes) -> Partition | None:

@@ -9,6 +9,7 @@ has been added to it, and `LEAST_BYTES` at least.
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence, Set
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from refimpl.security.scram import ScramCredential
 FILE = "controller.jsonl"
 KIND = "kind"
 LEAST_BYTES = 1 << 20
+_PLAIN = (int, str, bool, type(None))
 
 _KINDS: Mapping[str, Any] = {
     kind.__name__: kind
@@ -137,9 +139,12 @@ def _line(change: Change) -> bytes:
 
 def _encoded(value: Any) -> Any:
     """A value as JSON; what JSON has no form for says what it is."""
-    kind = type(value).__name__
+    own = value.__class__
+    if own in _PLAIN:
+        return value
+    kind = own.__name__
     if kind in _KINDS:
-        return {KIND: kind, **{name: _encoded(getattr(value, name)) for name in _names(value)}}
+        return {KIND: kind, **{name: _encoded(getattr(value, name)) for name in _names(own)}}
     match value:
         case bytes():
             return {KIND: "bytes", "base64": b64encode(value).decode()}
@@ -157,9 +162,9 @@ def _encoded(value: Any) -> Any:
             return value
 
 
-def _names(value: Any) -> Sequence[str]:
-    kind = cast("type[Any]", type(value))
-    return [one.name for one in fields(kind)] if has(kind) else value._fields
+@cache
+def _names(kind: type[Any]) -> Sequence[str]:
+    return [one.name for one in fields(kind)] if has(kind) else cast("Any", kind)._fields
 
 
 def _change(value: Any) -> Change:

@@ -25,6 +25,10 @@ class CleanedFiles:
         """See `Disk`."""
         self.disk.append(path + CLEANED, *parts)
 
+    def overwrite(self, path: str, content: Buffer) -> None:
+        """See `Disk`."""
+        self.disk.overwrite(path + CLEANED, content)
+
     def read(self, path: str, position: int, length: int) -> bytes:
         """See `Disk`."""
         return self.disk.read(path + CLEANED, position, length)

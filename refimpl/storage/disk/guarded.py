@@ -32,6 +32,10 @@ class GuardedDisk:
         except OSError as failure:
             self._fail(f"append {path}", failure)
 
+    def overwrite(self, path: str, content: Buffer) -> None:
+        """See `Disk`."""
+        self._run(self.disk.overwrite, path, content)
+
     def read(self, path: str, position: int, length: int) -> bytes:
         """See `Disk`."""
         if self.failure is not None:

@@ -20,6 +20,10 @@ class Disk(Protocol):
         """Append the parts one after the other; the file is created if it does not exist."""
         ...
 
+    def overwrite(self, path: str, content: Buffer) -> None:
+        """Write a small file anew; the old content goes, if there is one."""
+        ...
+
     def read(self, path: str, position: int, length: int) -> bytes:
         """Read at most so many bytes, fewer only at the end of the file."""
         ...
@@ -91,12 +95,9 @@ def replace_files(disk: Disk, files: Mapping[str, bytes], folders: Sequence[str]
 
 
 def _write_beside(disk: Disk, path: str, content: bytes) -> str:
-    """Write a temporary file and return its path; a leftover of a crash is deleted first."""
+    """Write a temporary file, in place of a leftover of a crash; return its path."""
     temporary = f"{path}.tmp"
-    folder, _, name = path.rpartition("/")
-    if f"{name}.tmp" in disk.list_files(folder):
-        disk.delete(temporary)
-    disk.append(temporary, content)
+    disk.overwrite(temporary, content)
     return temporary
 
 
@@ -120,6 +121,12 @@ class MemoryDisk:
             content = self.files[path] = bytearray()
         for part in parts:
             content += part
+
+    def overwrite(self, path: str, content: Buffer) -> None:
+        """Write a small file anew."""
+        if path in self.files:
+            self.truncate(path, 0)
+        self.append(path, content)
 
     def read(self, path: str, position: int, length: int) -> bytes:
         """Read at most so many bytes."""

@@ -26,8 +26,12 @@ _VERSION = 0
 
 def write_checkpoint(disk: Disk, path: str, lines: Sequence[str]) -> None:
     """Write a checkpoint: version, count, and a line per entry."""
+    replace_file(disk, path, _checkpoint(lines))
+
+
+def _checkpoint(lines: Sequence[str]) -> bytes:
     text = "\n".join((str(_VERSION), str(len(lines)), *lines))
-    replace_file(disk, path, f"{text}\n".encode())
+    return f"{text}\n".encode()
 
 
 def read_checkpoint(disk: Disk, path: str, fields: int) -> list[tuple[list[str], int]]:
@@ -72,7 +76,12 @@ def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
 
 def write_epochs(disk: Disk, path: str, epochs: Iterable[tuple[int, int]]) -> None:
     """Write the start offset of each leader epoch."""
-    write_checkpoint(disk, path, [f"{epoch} {start}" for epoch, start in epochs])
+    replace_file(disk, path, epochs_checkpoint(epochs))
+
+
+def epochs_checkpoint(epochs: Iterable[tuple[int, int]]) -> bytes:
+    """The content of a leader-epoch-checkpoint."""
+    return _checkpoint([f"{epoch} {start}" for epoch, start in epochs])
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:

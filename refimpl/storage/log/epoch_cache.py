@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from attrs import define, field
 
 from refimpl.storage.disk.interface import Disk
-from refimpl.storage.format.checkpoints import LEADER_EPOCHS, write_epochs
+from refimpl.storage.format.checkpoints import LEADER_EPOCHS, epochs_checkpoint, write_epochs
 
 
 @define(eq=False)
@@ -109,3 +109,14 @@ class EpochCache:
             path = f"{self.folder}/{LEADER_EPOCHS}"
             write_epochs(self.disk, path, zip(self.epochs, self.starts, strict=True))
             self._changed = False
+
+    def unwritten(self) -> dict[str, bytes]:
+        """The path and the content of the checkpoint, if the entries have changed."""
+        if not self._changed:
+            return {}
+        entries = zip(self.epochs, self.starts, strict=True)
+        return {f"{self.folder}/{LEADER_EPOCHS}": epochs_checkpoint(entries)}
+
+    def written(self) -> None:
+        """Note that somebody else has written the checkpoint."""
+        self._changed = False

@@ -123,6 +123,22 @@ class LogDir:
         log.local.write_marks = self._write_marks
         return log
 
+    def begin_epochs(self, epochs: Mapping[Partition, int]) -> None:
+        """Begin a leader epoch at the end of each of these logs; all are on disk before this
+        returns.
+
+        They are written together: each alone would wait for the disk twice.
+        """
+        files: dict[str, bytes] = {}
+        begun = [self.logs[partition] for partition in epochs]
+        for log, epoch in zip(begun, epochs.values(), strict=True):
+            log.epochs.note(epoch, log.local.end_offset)
+            files |= log.epochs.unwritten()
+        if files:
+            replace_files(self.disk, files)
+        for log in begun:
+            log.epochs.written()
+
     def delete(self, partition: Partition, unique: str, now_ms: int) -> None:
         """Delete a partition; its files go after `file.delete.delay.ms`, under a unique name."""
         log = self.logs.pop(partition)

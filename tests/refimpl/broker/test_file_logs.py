@@ -13,8 +13,10 @@ from refimpl.storage.format.batch import Record, encode_batch
 from refimpl.storage.format.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
+    LEADER_EPOCHS,
     PARTITION_METADATA,
     RECOVERY_POINTS,
+    read_epochs,
     read_offsets,
     read_partition_metadata,
 )
@@ -143,6 +145,25 @@ def test_folders_are_made_for_those_that_are_new_and_for_nobody_else() -> None:
     assert here.disk.flushes == flushes, "nothing is new"
     here.logs.open(U0)
     assert here.disk.flushes == flushes, "its folder is there"
+
+
+def test_epochs_that_begin_together_wait_for_the_disk_twice_and_are_on_it() -> None:
+    here = Directory()
+    for number in range(5):
+        here.logs.open(TopicPartition("t", number))
+    here.write(T0, b"a", b"b")
+    known = {TopicPartition("t", number): 7 for number in range(4)} | {U0: 7}
+    flushes = here.disk.flushes
+    here.logs.begin_epochs(known)
+    assert here.disk.flushes == flushes + 2
+    here.logs.begin_epochs(known)
+    assert here.disk.flushes == flushes + 2, "nothing has changed"
+    found = [read_epochs(here.disk, f"t-{number}/{LEADER_EPOCHS}") for number in range(4)]
+    assert found == [[(1, 0), (7, 2)], [(7, 0)], [(7, 0)], [(7, 0)]]
+    assert LEADER_EPOCHS not in here.disk.list_files("t-4") or not read_epochs(
+        here.disk, f"t-4/{LEADER_EPOCHS}"
+    )
+    assert U0 not in here.logs.directory.logs
 
 
 # What goes

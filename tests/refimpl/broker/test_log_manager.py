@@ -49,6 +49,9 @@ class Directory:
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         self._note("prepare", *partitions)
 
+    def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        self._note("begin_epochs", epochs)
+
     def open(self, partition: TopicPartition) -> Found:
         self._note("open", partition)
         return Found(cast(BrokerLog, Log()), MARKS[partition], ID)
@@ -165,6 +168,15 @@ def test_a_log_that_cannot_be_opened_is_no_partition_and_is_offline() -> None:
         assert made.context.partitions.keys() == {T1}
 
 
+def test_epochs_begin_together_or_it_is_told_why_not() -> None:
+    made, directory = managed()
+    made.begin_epochs({T0: 3, T1: 4})
+    assert (directory.asked, refused(made)) == ([("begin_epochs", {T0: 3, T1: 4})], [])
+    offline(directory, "begin_epochs")
+    made.begin_epochs({T0: 5})
+    assert refused(made) == ["LeaderAndIsr"]
+
+
 def test_a_log_is_deleted_or_it_is_told_why_not() -> None:
     made, directory = managed()
     made.delete(T0)
@@ -177,12 +189,12 @@ def test_a_log_is_deleted_or_it_is_told_why_not() -> None:
 def test_at_the_end_all_is_flushed_and_written_down_before_the_mark_is_left() -> None:
     made, directory = managed()
     made.close()
-    assert directory.asked == [("flush",), ("checkpoint", MARKS), ("close", 9)]
+    assert directory.asked == [("checkpoint", MARKS), ("close", 9)]
     assert refused(made) == []
 
 
 def test_where_the_disk_fails_at_the_end_there_is_no_mark() -> None:
-    for what, asked in (("flush", 1), ("checkpoint", 2), ("close", 3)):
+    for what, asked in (("checkpoint", 1), ("close", 2)):
         made, directory = managed()
         offline(directory, what)
         made.close()

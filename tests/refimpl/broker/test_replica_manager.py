@@ -1,13 +1,15 @@
 """Metadata applied to a broker's partitions: opened, led, followed, configured, deleted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from attrs import evolve
 
+from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.node import FETCH
-from refimpl.broker.replica_manager import MANY
+from refimpl.broker.partition import Partition
+from refimpl.broker.replica_manager import MANY, ReplicaManager
 from refimpl.configs import Configs
 from refimpl.controller.configs import MIN_ISR
 from refimpl.machines.messages import LeaderAndIsr
@@ -29,6 +31,7 @@ from refimpl.messages.observations import (
     IsrAdopted,
 )
 from refimpl.storage.disk.interface import MemoryDisk
+from refimpl.storage.format.checkpoints import LEADER_EPOCHS, read_epochs
 from tests.refimpl.broker.node_cases import (
     ORDERS,
     TOPIC_ID,
@@ -143,6 +146,41 @@ def test_what_is_found_of_an_earlier_topic_of_the_same_name_goes(noted: bytes, k
 
 
 # Leaders and followers
+
+
+@pytest.mark.parametrize("how_many", [MANY - 1, MANY])
+def test_many_epochs_that_begin_at_once_are_written_together(
+    how_many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As each alone would have it, and nothing of epochs that others begin, or that are old."""
+    together: list[int] = []
+    begin = FileLogs.begin_epochs
+
+    def counted(logs: FileLogs, epochs: Mapping[m.TopicPartition, int]) -> None:
+        together.append(len(epochs))
+        begin(logs, epochs)
+
+    monkeypatch.setattr(FileLogs, "begin_epochs", counted)
+    cluster = Cluster()
+    many = tuple(m.TopicPartition("many", number) for number in range(how_many))
+    for leader, epoch in ((1, 3), (2, 4), (1, 2), (1, 5)):
+        cluster.decide(leader, epoch, partitions=many)
+    assert together == [how_many] * 2 * (how_many >= MANY)
+    for name in many:
+        assert cluster.node.partitions[name].replica.leads
+        assert read_epochs(cluster.disk, f"{name}/{LEADER_EPOCHS}") == [(5, 0)]
+
+
+def test_a_decision_about_replicas_that_stay_does_not_configure_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = leading()
+    configured: list[Partition] = []
+    monkeypatch.setattr(ReplicaManager, "_configure", lambda manager, them: configured.extend(them))
+    cluster.decide(1, 2)
+    assert configured == []
+    cluster.decide(1, 3, replicas=(1, 2))
+    assert configured == [cluster.partition]
 
 
 def test_who_leads_again_is_told_with_what_it_had() -> None:

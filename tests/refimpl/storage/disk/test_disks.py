@@ -2,12 +2,14 @@
 
 import os
 import resource
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from refimpl.storage.disk import files
 from refimpl.storage.disk.crashing import CrashDisk
 from refimpl.storage.disk.files import FileDisk
 from refimpl.storage.disk.interface import Disk, MemoryDisk, replace_file
@@ -16,6 +18,7 @@ names = st.sampled_from(("a", "b", "f/a", "f/b"))
 blobs = st.binary(max_size=30)
 steps = st.one_of(
     st.tuples(st.just("append"), names, st.lists(blobs, max_size=3)),
+    st.tuples(st.just("overwrite"), names, blobs),
     st.tuples(st.just("read"), names, st.integers(0, 40), st.integers(0, 40)),
     st.tuples(st.just("size"), names),
     st.tuples(st.just("flush"), names),
@@ -56,13 +59,13 @@ def outcome(disk: Disk, step: tuple[object, ...]) -> object:
 def test_files_memory_and_the_crashing_disk_do_the_same(
     tmp_path_factory: pytest.TempPathFactory, story: list[tuple[object, ...]]
 ) -> None:
-    files = FileDisk(tmp_path_factory.mktemp("disk"), open_files=2)
+    disk = FileDisk(tmp_path_factory.mktemp("disk"), open_files=2)
     memory, crashing = MemoryDisk(), CrashDisk()
     for step in story:
-        expected = outcome(files, step)
+        expected = outcome(disk, step)
         assert outcome(memory, step) == expected, step
         assert outcome(crashing, step) == expected, step
-    files.close()
+    disk.close()
 
 
 def test_few_files_are_open_however_many_are_written(tmp_path: Path) -> None:
@@ -81,6 +84,62 @@ def test_more_parts_than_one_write_takes(tmp_path: Path) -> None:
     disk.append("a", *(b"%d " % number for number in range(3_000)))
     assert disk.read("a", 0, 1 << 20) == b"".join(b"%d " % number for number in range(3_000))
     disk.close()
+
+
+def test_many_files_and_folders_are_flushed_by_one_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def yes(path: str) -> bool:
+        return True
+
+    def each(path: str) -> None:
+        calls.append("each")
+
+    monkeypatch.setattr(files, "is_flushed_as_a_whole", yes)
+    monkeypatch.setattr(files, "flush_file", each)
+    flush_all = files.flush_file_system
+
+    def counted(path: str) -> None:
+        calls.append("all")
+        flush_all(path)
+
+    monkeypatch.setattr(files, "flush_file_system", counted)
+    disk = FileDisk(tmp_path)
+    for number in range(files.MANY):
+        disk.append(f"{number}", b"a")
+    disk.flush_together([f"{number}" for number in range(files.MANY)], [""])
+    assert calls == ["all"]
+    disk.flush_together(["1", "2"], [""])
+    assert calls == ["all", "each", "each", "each"]
+    disk.close()
+
+
+def test_where_one_call_does_not_tell_of_failures_each_file_is_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [""]
+
+    def kind_of(path: str) -> str:
+        return found[0]
+
+    monkeypatch.setattr(files, "kind_of_file_system", kind_of)
+    kinds = {"ext4": True, "xfs": True, "overlay": False, "": False}
+    for found[0], as_a_whole in kinds.items():
+        files.is_flushed_as_a_whole.cache_clear()
+        assert files.is_flushed_as_a_whole(str(tmp_path)) is (
+            as_a_whole and sys.platform == "linux"
+        )
+    files.is_flushed_as_a_whole.cache_clear()
+    if sys.platform == "linux":
+        monkeypatch.undo()
+        assert files.kind_of_file_system(str(tmp_path))
+
+
+def test_a_failure_of_the_one_call_is_a_failure_of_the_disk(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        files.flush_file_system(str(tmp_path / "missing"))
 
 
 def test_a_short_write_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
