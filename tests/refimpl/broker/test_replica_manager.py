@@ -176,7 +176,11 @@ def test_a_decision_about_replicas_that_stay_does_not_configure_again(
 ) -> None:
     cluster = leading()
     configured: list[Partition] = []
-    monkeypatch.setattr(ReplicaManager, "_configure", lambda manager, them: configured.extend(them))
+
+    def noted(manager: ReplicaManager, them: Iterable[Partition]) -> None:
+        configured.extend(them)
+
+    monkeypatch.setattr(ReplicaManager, "_configure", noted)
     cluster.decide(1, 2)
     assert configured == []
     cluster.decide(1, 3, replicas=(1, 2))
