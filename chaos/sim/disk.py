@@ -45,6 +45,14 @@ class MemoryLogs:
         """The partitions that have logs."""
         return list(self.logs)
 
+    def directory_of(self, partition: TopicPartition) -> int:
+        """All logs are in one place."""
+        return 0
+
+    def offline_directories(self) -> Collection[int]:
+        """Memory does not fail."""
+        return ()
+
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         """Nothing is to be done for logs in memory."""
 

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: a broker of one directory has nowhere else to put a log (KIP-113)."""
+"""AlterReplicaLogDirs: logs stay in the directory where they are (KIP-113)."""
 
 from refimpl.api.call import Call, Values
 from refimpl.api.control import by_topic, partitions
@@ -6,7 +6,10 @@ from refimpl.messages.broker import TopicPartition
 
 
 def handle(call: Call) -> Values:
-    """The logs stay where they are, which is an error unless that is where they shall be."""
+    """The logs stay where they are, which is an error unless that is where they shall be.
+
+    A move between directories of one broker is refused for good: nothing moves logs.
+    """
     found: dict[TopicPartition, Values] = {
         name: {"partition_index": name.partition, "error_code": _error(call, wanted.path, name)}
         for wanted in call.request.dirs
@@ -27,6 +30,12 @@ FUTURE = f".{'0' * 32}-future"
 def _error(call: Call, path: str, name: TopicPartition) -> str | None:
     if len(f"{name.topic}-{name.partition}{FUTURE}") > LONGEST_FOLDER:
         return "INVALID_TOPIC_EXCEPTION"
-    if path != call.broker.log_dir:
+    paths = [known for known, _, _ in call.broker.log_dirs()]
+    if path not in paths:
         return "LOG_DIR_NOT_FOUND"
-    return None if name in call.broker.node.partitions else "REPLICA_NOT_AVAILABLE"
+    node, number = call.broker.node, paths.index(path)
+    if number in node.logs.offline_directories():
+        return "KAFKA_STORAGE_ERROR"
+    if name not in node.partitions:
+        return "REPLICA_NOT_AVAILABLE"
+    return None if node.logs.directory_of(name) == number else "INVALID_REQUEST"

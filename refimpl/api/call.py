@@ -1,6 +1,6 @@
 """The input of a handler, and the answers that it may return."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from attrs import define, frozen
@@ -41,13 +41,10 @@ class Served(Protocol):
         """The name of the listener that the client has come by."""
         ...
 
-    @property
-    def log_dir(self) -> str:
-        """The path of its log directory."""
-        ...
-
-    def disk_space(self) -> tuple[int, int]:
-        """The total and the free bytes of its disk; -1 if unknown."""
+    def log_dirs(self) -> Sequence[tuple[str, int, int]]:
+        """The path of each log directory, the total and the free bytes of its disk; -1 if
+        unknown.
+        """
         ...
 
     def now(self) -> int:

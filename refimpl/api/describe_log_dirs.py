@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what is in the log directory, and how much room is left (KIP-113, KIP-827)."""
+"""DescribeLogDirs: the log directories, their logs, and the room left (KIP-113, KIP-827)."""
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions
@@ -6,29 +6,38 @@ from refimpl.messages.broker import DescribeLogDirsRequest, DescribeLogDirsRespo
 
 
 def handle(call: Call) -> Handling:
-    """The one directory of this broker."""
+    """Each directory of this broker; one that has failed has an error, and nothing else."""
     asked = call.request.topics
     wanted = None
     if asked is not None:
         wanted = list(dict.fromkeys(partitions(asked, "topic", "partitions")))
     answer: DescribeLogDirsResponse = yield DescribeLogDirsRequest(wanted)
-    topics: dict[str, list[Values]] = by_topic(
-        (
-            one.partition,
-            {
-                "partition_index": one.partition.partition,
-                "partition_size": one.size,
-                "offset_lag": one.offset_lag,
-            },
+    several = len(call.broker.log_dirs()) > 1
+    results: list[Values] = []
+    for number, (path, total, usable) in enumerate(call.broker.log_dirs()):
+        error = answer.error
+        if several:
+            error = "KAFKA_STORAGE_ERROR" if number in answer.offline else None
+        topics: dict[str, list[Values]] = by_topic(
+            (
+                one.partition,
+                {
+                    "partition_index": one.partition.partition,
+                    "partition_size": one.size,
+                    "offset_lag": one.offset_lag,
+                },
+            )
+            for one in answer.logs
+            if one.directory == number
         )
-        for one in answer.logs
-    )
-    total, usable = call.broker.disk_space()
-    directory: Values = {
-        "error_code": answer.error,
-        "log_dir": call.broker.log_dir,
-        "topics": [{"name": name, "partitions": of} for name, of in topics.items()],
-        "total_bytes": total,
-        "usable_bytes": usable,
-    }
-    return {"error_code": None, "results": [directory]}
+        room = (-1, -1) if several and error is not None else (total, usable)
+        results.append(
+            {
+                "error_code": error,
+                "log_dir": path,
+                "topics": [{"name": name, "partitions": of} for name, of in topics.items()],
+                "total_bytes": room[0],
+                "usable_bytes": room[1],
+            }
+        )
+    return {"error_code": None, "results": results}

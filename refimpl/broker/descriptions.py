@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from attrs import define
 
 from refimpl.broker.context import Context
+from refimpl.broker.logs import LogDirectory
 from refimpl.errors import Refusal
 from refimpl.machines.producer import Producer
 from refimpl.messages.broker import (
@@ -25,6 +26,7 @@ class Descriptions:
     """The answers to DescribeProducers and DescribeLogDirs."""
 
     context: Context
+    logs: LogDirectory
 
     def producers(self, request: Request) -> None:
         """DescribeProducers: who writes, as far as this replica knows, leader or not (KIP-664)."""
@@ -46,12 +48,13 @@ class Descriptions:
         names: Iterable[TopicPartition] = here if body.partitions is None else body.partitions
         error = "KAFKA_STORAGE_ERROR" if self.context.offline and not here else None
         logs = tuple(self._log(name) for name in names if name in here)
-        self.context.respond(request, DescribeLogDirsResponse(logs, error))
+        offline = self.logs.offline_directories()
+        self.context.respond(request, DescribeLogDirsResponse(logs, error, offline))
 
     def _log(self, name: TopicPartition) -> DescribedLog:
         partition = self.context.partitions[name]
         lag = max(partition.replica.high_watermark - partition.log.end, 0)
-        return DescribedLog(name, partition.log.size, lag)
+        return DescribedLog(name, partition.log.size, lag, self.logs.directory_of(name))
 
 
 def _active(producers: Mapping[int, Producer]) -> tuple[ActiveProducer, ...]:

@@ -45,6 +45,18 @@ class FileLogs:
         self.directory = LogDir.open(self.disk, self.now_ms(), self.config, self.overrides)
         self.cleaner = LogCleaner(self.directory)
 
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that are in the directory."""
+        return [TopicPartition(*one) for one in (*self.directory.logs, *self.directory.damaged)]
+
+    def directory_of(self, partition: TopicPartition) -> int:
+        """The only directory."""
+        return 0
+
+    def offline_directories(self) -> Collection[int]:
+        """The only directory, once it has failed."""
+        return () if self.failure() is None else (0,)
+
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         """Create the folders of new partitions."""
         directory = self.directory

@@ -112,6 +112,14 @@ class LogDirectory(Protocol):
     Every failure raises StorageOffline, and takes partitions offline (KIP-112).
     """
 
+    def directory_of(self, partition: TopicPartition) -> int:
+        """The number of the directory that has the partition's log, in the order of `log.dirs`."""
+        ...
+
+    def offline_directories(self) -> Collection[int]:
+        """The numbers of the directories that have failed."""
+        ...
+
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         """Prepare partitions that are about to be opened, all at once."""
         ...

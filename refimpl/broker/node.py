@@ -149,7 +149,7 @@ class Node:
         )
         self.storage = LogManager(context, self.logs)
         self.deletes, self.offsets = Deletes(context, self.metadata), Offsets(context)
-        self.descriptions = Descriptions(context)
+        self.descriptions = Descriptions(context, self.logs)
         self.client_quotas = ClientQuotas(
             self.metadata,
             self.config.quota_window_num,

@@ -5,7 +5,7 @@ frozen attrs class (`bench/bench_simulator.py`). Versions, framing and error cod
 wire; here an error is Kafka's name of it, or None.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from refimpl.machines.replica_log import Batch, EpochEnd, Records
@@ -277,13 +277,16 @@ class DescribedLog(NamedTuple):
     partition: TopicPartition
     size: int
     offset_lag: int
+    #: The number of its directory in `log.dirs`
+    directory: int = 0
 
 
 class DescribeLogDirsResponse(NamedTuple):
-    """The logs of this broker; an error if the directory has failed."""
+    """The logs of this broker; an error for all its directories, and those that have failed."""
 
     logs: Sequence[DescribedLog]
     error: str | None = None
+    offline: Collection[int] = ()
 
 
 class OffsetForLeaderEpochRequest(NamedTuple):

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -53,7 +53,8 @@ def broker(
 
     Prints `ready` and the addresses when all of them serve. SIGTERM hands leadership over and stops
     them cleanly. Without --data nothing is kept; with it the logs are Kafka's files in
-    DIR/broker-1 and so on. --config is a server.properties file, which --set comes before.
+    DIR/broker-1 and so on, or in those of `log.dirs`, of which one may fail. --config is a
+    server.properties file, which --set comes before.
 
     With --id N and --zookeeper the process is one broker of a cluster whose metadata are in
     ZooKeeper, where Kafka 3.9 has them; start as many as there shall be, and any of them may be
@@ -64,22 +65,27 @@ def broker(
         if broker_id is None and "zookeeper.connect" in file.lines:
             _ignored(file, "zookeeper.connect", "the metadata are kept here, without --id N")
             del values["zookeeper.connect"]
-        host, port, data = _served_at(values, file, host, port, data)
+        host, port, data, more = _served_at(values, host, port, data, file)
         zookeeper = zookeeper or values.get("zookeeper.connect")
         cluster: Any
         if zookeeper is not None:
-            cluster = _stored_broker(broker_id, zookeeper, port, host, data, values)
+            cluster = _stored_broker(broker_id, zookeeper, port, host, data, values, more)
         elif broker_id is not None:
             raise click.UsageError("--id is for one broker of a cluster: name its --zookeeper")
         else:
-            cluster = _cluster(brokers, port, host, data, values)
+            cluster = _cluster(brokers, port, host, data, values, more)
         code = _runner()(serve(cluster))
     if code:
         sys.exit(code)
 
 
 def _cluster(
-    brokers: int, port: int, host: str, data: Path | None, values: Mapping[str, str]
+    brokers: int,
+    port: int,
+    host: str,
+    data: Path | None,
+    values: Mapping[str, str],
+    more: Sequence[Path],
 ) -> "Cluster":
     """Brokers in this process; a mistake in their settings is one of usage."""
     from refimpl.edge.server.arguments import NoEffectWarning
@@ -87,7 +93,7 @@ def _cluster(
 
     with warnings.catch_warnings(action="ignore", category=NoEffectWarning):
         try:
-            return Cluster(brokers=brokers, port=port, host=host, data=data, configs=values)
+            return Cluster(brokers, port, host, data, values, more_data=more)
         except ValueError as mistake:
             raise click.UsageError(str(mistake)) from None
 
@@ -111,6 +117,7 @@ def _stored_broker(
     host: str,
     data: Path | None,
     values: Mapping[str, str],
+    more: Sequence[Path],
 ) -> "StoredBroker":
     """One broker of a cluster whose metadata are in ZooKeeper."""
     try:
@@ -122,7 +129,7 @@ def _stored_broker(
     id = str(broker_id or values.get("node.id") or values.get("broker.id") or "")
     if not id.isdigit():
         raise click.UsageError("a broker of a cluster in ZooKeeper has a number of its own: --id N")
-    return StoredBroker(int(id), zookeeper, port, host, data, values)
+    return StoredBroker(int(id), zookeeper, port, host, data, values, more_data=more)
 
 
 def _configured(
@@ -158,9 +165,10 @@ def _ignored(file: "Properties", name: str, why: str) -> None:
 
 
 def _served_at(
-    values: dict[str, str], file: "Properties", host: str, port: int, data: Path | None
-) -> tuple[str, int, Path | None]:
-    """The address to listen on and the log directories: by the options, then by the file.
+    values: dict[str, str], host: str, port: int, data: Path | None, file: "Properties"
+) -> tuple[str, int, Path | None, Sequence[Path]]:
+    """The address to listen on, and the log directories, the first of them apart: by the options,
+    then by the file.
 
     With an option the first listener is there, and it is the only one.
     """
@@ -191,11 +199,10 @@ def _served_at(
             values.pop("advertised.listeners", None)
         places = [(first.name, host, port), *((one.name, one.host, one.port) for one in others)]
         values["listeners"] = ",".join(f"{name}://{at}:{number}" for name, at, number in places)
+    more: list[Path] = []
     if data is None and directories:
-        data = Path(directories[0])
-        for one in directories[1:]:
-            _ignored(file, "log.dirs", f"all logs are in {data}, and none in {one}")
-    return host, port, data
+        data, *more = map(Path, dict.fromkeys(directories))
+    return host, port, data, more
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:

@@ -13,24 +13,27 @@ from refimpl.api.call import Served
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.forwarding import AutoTopicsConfig
+from refimpl.broker.logs import LogDirectory
 from refimpl.broker.node import Node
+from refimpl.broker.several_logs import SeveralLogs
 from refimpl.configs import Configs
 from refimpl.edge.server.addresses import PLAINTEXT, Address, protocol_of
 from refimpl.edge.server.clock import Clock, Timers
 from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
 from refimpl.edge.server.listener import Listener
-from refimpl.edge.server.log_directory import Directory, partitions_in
+from refimpl.edge.server.log_directory import Begun, Directory, Place
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.network import Network
 from refimpl.edge.server.security import security_of
 from refimpl.edge.server.watching import Watch
 from refimpl.groups.config import GroupConfig
-from refimpl.messages.broker import CONSUMER, Request, Response, Timer
+from refimpl.messages.broker import CONSUMER, Request, Response, Timer, TopicPartition
 from refimpl.messages.cluster import Endpoint
 from refimpl.messages.controller import BrokerAddress, Stopped, StorageFailed
 from refimpl.shares.config import ShareConfig
 from refimpl.storage.config import LogConfig
+from refimpl.storage.disk.interface import Disk
 from refimpl.transactions.config import TransactionConfig
 
 CLIENT = CONSUMER
@@ -92,14 +95,9 @@ class BrokerHost:
     #: What a pause in the middle of carrying out has left, each with the answers before it
     _interrupted: list[_Interrupted] = field(factory=list[_Interrupted], init=False)
 
-    @property
-    def log_dir(self) -> str:
-        """The path of its logs."""
-        return self.directory.name
-
-    def disk_space(self) -> tuple[int, int]:
-        """The bytes of its disk in all, and the free ones; -1 if nobody knows."""
-        return self.directory.space()
+    def log_dirs(self) -> Sequence[Place]:
+        """Its log directories."""
+        return self.directory.places()
 
     # A process begins and ends
 
@@ -109,7 +107,7 @@ class BrokerHost:
         Raises UnusableDirectory, or OSError for a port in use.
         """
         security = security_of(self.configs, self.listener_name, lambda: self.node.metadata)
-        disk = self.directory.open()
+        disks = self.directory.open()
         listener = Listener(
             *(self, self.limits, self.budget, self.faults, self.watch),
             security=security,
@@ -131,19 +129,20 @@ class BrokerHost:
         self._timers = Timers(self.clock, self._due)
         begun = self.directory.begin()
         self._broker_epoch = -1
-        logs = _Logs(
-            disk,
-            self.clock.now,
-            self._log_config(),
-            topic_ids=_TopicIds(self),
-            survived=begun.survived,
-        )
+        logs = self._logs(disks, begun)
         self.node = self._new_node(logs, begun.incarnation)
         self.up, self.paused = True, False
         self.network.nodes[self.id] = self.receive
         self.network.disconnected[self.id] = self.node.disconnected
-        self._carry_out(self.node.start(self.clock.now(), partitions_in(logs)))
+        self._carry_out(self.node.start(self.clock.now(), logs.partitions()))
         self.network.run()
+
+    def _logs(self, disks: Sequence[Disk], begun: Begun) -> "_Logs | _SeveralLogs":
+        each = [
+            _Logs(disk, self.clock.now, self._log_config(), topic_ids=_TopicIds(self), begun=begun)
+            for disk in disks
+        ]
+        return each[0] if len(each) == 1 else _SeveralLogs(each, begun, self.directory)
 
     def _listen_also(self, *, accepts: bool) -> None:
         """Listen at the other addresses. Who comes there is told of the endpoints of that listener.
@@ -164,7 +163,7 @@ class BrokerHost:
             protocol = protocol_of(self.configs.static, name)
             self._endpoints_also.append(Endpoint(name, *told, protocol))
 
-    def _new_node(self, logs: FileLogs, incarnation: int) -> Node:
+    def _new_node(self, logs: LogDirectory, incarnation: int) -> Node:
         return Node(
             self.id,
             BrokerConfig.of(self.configs),
@@ -397,11 +396,38 @@ class _Through:
 class _Logs(FileLogs):
     """Kafka's files, and whether the end of the last process can have lost anything."""
 
-    survived: int
+    begun: Begun
 
     def clean_shutdown_epoch(self) -> int:
         """The broker epoch of the last process, if all that it wrote is here."""
-        return max(FileLogs.clean_shutdown_epoch(self), self.survived)
+        if not self.begun.is_whole:
+            return -1
+        return max(FileLogs.clean_shutdown_epoch(self), self.begun.survived)
+
+
+@define(eq=False)
+class _SeveralLogs(SeveralLogs):
+    """Kafka's files in several directories."""
+
+    begun: Begun
+    place: Directory
+    _lost: int = field(default=0, init=False)
+
+    def clean_shutdown_epoch(self) -> int:
+        """The broker epoch of the last process, if all that it wrote is here."""
+        return max(SeveralLogs.clean_shutdown_epoch(self), self.begun.survived)
+
+    def offline(self) -> Mapping[TopicPartition, str]:
+        """The partitions of failed directories, and damaged ones.
+
+        After a failure nobody may say of this process that it lost nothing: the kernel may have
+        dropped what the disk did not take.
+        """
+        failed = len(self.offline_directories())
+        if failed > self._lost:
+            self._lost = failed
+            self.place.registered(-1)
+        return SeveralLogs.offline(self)
 
 
 @define(eq=False)

@@ -1,4 +1,4 @@
-"""The place of a broker's logs: memory, or a directory laid out as Kafka's are.
+"""The places of a broker's logs: memory, or directories laid out as Kafka's are.
 
 `meta.properties` says whose directory it is (KIP-78, KIP-858), `.lock` that a process uses it.
 """
@@ -6,6 +6,8 @@
 import fcntl
 import os
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_bytes
 from shutil import disk_usage
@@ -14,9 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 from attrs import define, field
 
-from refimpl.broker.file_logs import FileLogs
 from refimpl.errors import StorageDamage
-from refimpl.messages.broker import TopicPartition
 from refimpl.storage.disk.files import FileDisk
 from refimpl.storage.disk.interface import Disk, MemoryDisk, read_file, replace_file
 from refimpl.storage.format.checkpoints import (
@@ -42,6 +42,18 @@ class Begun(NamedTuple):
 
     incarnation: int
     survived: int
+    #: Whether every directory is here in which the process before kept logs
+    is_whole: bool = True
+
+
+class Place(NamedTuple):
+    """One log directory, as clients are told of it: its path, the bytes of its disk and the free
+    ones, -1 if nobody knows.
+    """
+
+    path: str
+    total: int = -1
+    free: int = -1
 
 
 class UnusableDirectory(Exception):
@@ -49,21 +61,19 @@ class UnusableDirectory(Exception):
 
 
 class Directory(Protocol):
-    """The place of a broker's logs, as the broker uses it."""
-
-    cluster_id: str
+    """The places of a broker's logs, as the broker uses them."""
 
     @property
-    def name(self) -> str:
-        """Its path, as clients receive it."""
+    def cluster_id(self) -> str:
+        """The id of the cluster that they belong to."""
         ...
 
-    def space(self) -> tuple[int, int]:
-        """The bytes of its disk in all, and the free ones; -1 if nobody knows."""
+    def places(self) -> Sequence[Place]:
+        """The log directories, as clients are told of them."""
         ...
 
-    def open(self) -> Disk:
-        """The disk, for one process at a time. Raises UnusableDirectory."""
+    def open(self) -> Sequence[Disk]:
+        """The disk of each, for one process at a time. Raises UnusableDirectory."""
         ...
 
     def release(self) -> None:
@@ -75,7 +85,7 @@ class Directory(Protocol):
         ...
 
     def registered(self, broker_epoch: int) -> None:
-        """The process has this broker epoch."""
+        """The process has this broker epoch; -1 once records may have been lost."""
         ...
 
 
@@ -97,13 +107,13 @@ class MemoryDirectory:
     broker_epoch: int = -1
     name: str = "memory"
 
-    def space(self) -> tuple[int, int]:
-        """Nobody knows."""
-        return -1, -1
+    def places(self) -> Sequence[Place]:
+        """One of which nobody knows the space."""
+        return [Place(self.name)]
 
-    def open(self) -> Disk:
+    def open(self) -> Sequence[Disk]:
         """The disk."""
-        return self.disk
+        return [self.disk]
 
     def release(self) -> None:
         """Nothing is held."""
@@ -128,21 +138,28 @@ class FileDirectory:
     _lock: int | None = field(default=None, init=False)
     _disk: FileDisk | None = field(default=None, init=False)
     _incarnation: int = field(default=0, init=False)
+    _directories: Sequence[str] = field(factory=tuple[str, ...], init=False)
 
     @property
     def name(self) -> str:
         """The absolute path."""
         return str(self.path.resolve())
 
-    def space(self) -> tuple[int, int]:
-        """Of the file system."""
-        usage = disk_usage(self.path)
-        return usage.total, usage.free
+    def places(self) -> Sequence[Place]:
+        """The directory, with the space of its file system, if that still answers."""
+        try:
+            usage = disk_usage(self.path)
+        except OSError:
+            return [Place(self.name)]
+        return [Place(self.name, usage.total, usage.free)]
 
-    def open(self) -> Disk:
+    def open(self) -> Sequence[Disk]:
         """Make the directory, or see whose it is, and lock it. Raises UnusableDirectory."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as refused:
+            raise UnusableDirectory(f"{self.path}: {refused.strerror}") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -157,7 +174,7 @@ class FileDirectory:
         except UnusableDirectory:
             self.release()
             raise
-        return disk
+        return [disk]
 
     def _claim(self, disk: FileDisk) -> None:
         if META_PROPERTIES not in disk.list_files(""):
@@ -187,24 +204,113 @@ class FileDirectory:
 
     def begin(self) -> Begun:
         """One more than the process before, on disk before it is used."""
+        return _begin([self])
+
+    @property
+    def directory_id(self) -> str:
+        """Its `directory.id`; empty where brokers before KIP-858 wrote none."""
+        return properties_of(self.path).get("directory.id", "")
+
+    def last_process(self) -> Mapping[str, Any] | None:
+        """The process that ran here last, as it wrote itself down; None for a new directory."""
         assert self._disk is not None
-        last: dict[str, Any] = {"incarnation": 0, "boot_id": "", "broker_epoch": -1}
-        if PROCESS in self._disk.list_files(""):
-            last = orjson.loads(read_file(self._disk, PROCESS))
-        survived = last["boot_id"] == _boot_id() != ""
-        self._incarnation = last["incarnation"] + 1
+        if PROCESS not in self._disk.list_files(""):
+            return None
+        return orjson.loads(read_file(self._disk, PROCESS))
+
+    def begin_as(self, incarnation: int, directories: Sequence[str]) -> None:
+        """The process with this number begins, and keeps logs in these directories."""
+        self._incarnation, self._directories = incarnation, directories
         self.registered(-1)
-        return Begun(self._incarnation, last["broker_epoch"] if survived else -1)
 
     def registered(self, broker_epoch: int) -> None:
-        """Write the process down: its number, its broker epoch, and in which boot it runs."""
+        """Write the process down: its number, its broker epoch, its directories, and in which boot
+        it runs.
+        """
         assert self._disk is not None
         process = {
             "incarnation": self._incarnation,
             "boot_id": _boot_id(),
             "broker_epoch": broker_epoch,
+            "directories": self._directories,
         }
         replace_file(self._disk, PROCESS, orjson.dumps(process))
+
+
+@define(eq=False)
+class SeveralDirectories:
+    """The directories of one broker, as `log.dirs` names them (KIP-112)."""
+
+    directories: Sequence[FileDirectory]
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, which is that of each."""
+        return self.directories[0].cluster_id
+
+    def places(self) -> Sequence[Place]:
+        """Each directory, in the order of `log.dirs`."""
+        return [place for one in self.directories for place in one.places()]
+
+    def open(self) -> Sequence[Disk]:
+        """Lock all of them, or none. Raises UnusableDirectory, also for a log that is in two."""
+        disks: list[Disk] = []
+        try:
+            for one in self.directories:
+                disks += one.open()
+            self._check_apart(disks)
+        except (OSError, UnusableDirectory):
+            self.release()
+            raise
+        return disks
+
+    def _check_apart(self, disks: Sequence[Disk]) -> None:
+        found: dict[str, Path] = {}
+        for one, disk in zip(self.directories, disks, strict=True):
+            for folder in disk.folders():
+                if folder in found:
+                    places = f"{found[folder]} and {one.path}"
+                    raise UnusableDirectory(f"{folder} is in two log directories: {places}")
+                found[folder] = one.path
+
+    def release(self) -> None:
+        """Close all files and give the directories free."""
+        for one in self.directories:
+            one.release()
+
+    def begin(self) -> Begun:
+        """One more than the process before, on every disk before it is used."""
+        return _begin(self.directories)
+
+    def registered(self, broker_epoch: int) -> None:
+        """Write the process down in every directory that can still be written."""
+        for one in self.directories:
+            with suppress(OSError):
+                one.registered(broker_epoch)
+
+
+def directories_in(paths: Sequence[Path], node_id: int, cluster_id: str) -> Directory:
+    """The log directories of one broker at these paths."""
+    each = [FileDirectory(path, node_id, cluster_id) for path in paths]
+    return each[0] if len(each) == 1 else SeveralDirectories(each)
+
+
+def _begin(directories: Sequence[FileDirectory]) -> Begun:
+    """Begin a process in these directories.
+
+    Nothing was lost only if all of them say so of the same process, and no directory is gone that
+    it had: its logs would be made anew, and empty.
+    """
+    lasts = [last for one in directories if (last := one.last_process()) is not None]
+    ids = [one.directory_id for one in directories]
+    epochs = {last["broker_epoch"] for last in lasts}
+    is_whole = all({*last.get("directories", ())} <= {*ids} for last in lasts)
+    same_boot = all(last["boot_id"] == _boot_id() != "" for last in lasts)
+    incarnation = max((last["incarnation"] for last in lasts), default=0) + 1
+    for one in directories:
+        one.begin_as(incarnation, ids)
+    survived = epochs.pop() if len(epochs) == 1 and same_boot and is_whole else -1
+    return Begun(incarnation, survived, is_whole)
 
 
 def _boot_id() -> str:
@@ -226,9 +332,3 @@ def properties_of(path: Path) -> dict[str, str]:
         raise UnusableDirectory(f"{path}: {damage}") from None
     finally:
         disk.close()
-
-
-def partitions_in(logs: FileLogs) -> list[TopicPartition]:
-    """The partitions that a log directory has."""
-    directory = logs.directory
-    return [TopicPartition(*one) for one in (*directory.logs, *directory.damaged)]

@@ -5,7 +5,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -15,7 +15,7 @@ from refimpl.configs import Configs
 from refimpl.edge.server.addresses import advertised_listeners_of
 from refimpl.edge.server.limits import limits_of
 from refimpl.edge.server.listener import QUICK
-from refimpl.edge.server.log_directory import FileDirectory, MemoryDirectory, random_id
+from refimpl.edge.server.log_directory import MemoryDirectory, directories_in, random_id
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.peers import PeerNetwork
 from refimpl.edge.server.stored_host import StoredBrokerHost
@@ -53,6 +53,8 @@ class StoredBroker:
     port: int = 0
     host: str = "127.0.0.1"
     data: Path | None = None
+    #: The log directories besides `data`
+    more_data: Sequence[Path] = field(default=(), kw_only=True)
     configs: Mapping[str, str] = field(factory=dict[str, str])
     seed: int | None = None
     #: Who runs its processes; a harness may have them observed
@@ -88,7 +90,7 @@ class StoredBroker:
         directory = (
             MemoryDirectory(cluster_id)
             if self.data is None
-            else FileDirectory(self.data, self.id, cluster_id)
+            else directories_in((self.data, *self.more_data), self.id, cluster_id)
         )
         self.broker = self.host_type(
             self.id,

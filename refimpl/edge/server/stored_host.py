@@ -9,7 +9,7 @@ from uuid import uuid4
 from attrs import define, field
 
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.file_logs import FileLogs
+from refimpl.broker.logs import LogDirectory
 from refimpl.broker.node import Node
 from refimpl.broker.stored_node import StoredNode
 from refimpl.controller import znodes
@@ -119,7 +119,7 @@ class StoredBrokerHost(BrokerHost):
         await BrokerHost.stop(self, timeout_ms)
         await self.store.close()
 
-    def _new_node(self, logs: FileLogs, incarnation: int) -> Node:
+    def _new_node(self, logs: LogDirectory, incarnation: int) -> Node:
         address = BrokerAddress(self._endpoints(), self.rack)
         candidate = StoredController(
             self.id,

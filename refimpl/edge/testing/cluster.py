@@ -37,6 +37,7 @@ from refimpl.edge.server.log_directory import (
     FileDirectory,
     MemoryDirectory,
     UnusableDirectory,
+    directories_in,
     properties_of,
     random_id,
 )
@@ -82,6 +83,8 @@ class Cluster:
     offsets_topic: bool = False
     #: What clients need to come in, and may do; without it anybody may do everything
     security: Security | None = None
+    #: The log directories besides `data`: each has a `broker-N` as well
+    more_data: Sequence[Path] = ()
     hosts: dict[int, BrokerHost] = field(factory=dict[int, BrokerHost], init=False)
     network: Network = field(factory=Network, init=False)
     controller: ControllerHost = field(init=False)
@@ -192,7 +195,8 @@ class Cluster:
         if self.data is None:
             return random_id()
         found = {
-            properties_of(self.data / f"broker-{number}").get("cluster.id")
+            properties_of(folder / f"broker-{number}").get("cluster.id")
+            for folder in (self.data, *self.more_data)
             for number in range(1, self.brokers + 1)
         } - {None}
         if len(found) > 1:
@@ -210,7 +214,9 @@ class Cluster:
     def _directory(self, number: int, cluster_id: str) -> Directory:
         if self.data is None:
             return MemoryDirectory(cluster_id)
-        return FileDirectory(self.data / f"broker-{number}", number, cluster_id)
+        return directories_in(
+            [one / f"broker-{number}" for one in (self.data, *self.more_data)], number, cluster_id
+        )
 
     async def settled(self, timeout_ms: int = 30_000) -> None:
         """Return when every broker that runs knows of all others, and of all that was decided.

@@ -46,6 +46,12 @@ class Directory:
         if what in self.fails:
             raise self.fails[what]
 
+    def directory_of(self, partition: TopicPartition) -> int:
+        return 0
+
+    def offline_directories(self) -> Collection[int]:
+        return ()
+
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         self._note("prepare", *partitions)
 

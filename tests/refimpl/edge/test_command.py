@@ -151,8 +151,11 @@ def test_the_file_says_where_to_listen_and_where_logs_are(tmp_path: Path) -> Non
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     file = tmp_path / "server.properties"
-    file.write_text(f"listeners=PLAINTEXT://:{port}\nlog.dirs={tmp_path / 'logs'}\n")
+    dirs = f"{tmp_path / 'logs'},{tmp_path / 'more'}"
+    file.write_text(f"listeners=PLAINTEXT://:{port}\nlog.dirs={dirs}\n")
     with running("--config", file) as (addresses, _):
         assert addresses == f"127.0.0.1:{port}"
         assert send(addresses, "kept", [b"a"]) == [0]
+        assert send(addresses, "too", [b"a"]) == [0]
         assert (tmp_path / "logs" / "broker-1" / "kept-0").is_dir()
+        assert (tmp_path / "more" / "broker-1" / "too-0").is_dir()

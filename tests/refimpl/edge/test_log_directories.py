@@ -1,0 +1,242 @@
+"""Several log directories: logs are spread over them, found again, and one may fail (KIP-112)."""
+
+import asyncio
+import errno
+import shutil
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from refimpl.broker.several_logs import SeveralLogs
+from refimpl.edge import Cluster
+from refimpl.edge.server.log_directory import (
+    FileDirectory,
+    SeveralDirectories,
+    UnusableDirectory,
+    properties_of,
+)
+from refimpl.messages.broker import TopicPartition
+from refimpl.storage.disk.crashing import CrashDisk
+from refimpl.wire.messages import read_response, write_request
+from tests.refimpl.edge.patience import PATIENCE_S
+from tests.refimpl.edge.test_hostile import exchanged
+
+PARTITIONS = 6
+DESCRIBE, ALTER = ("DescribeLogDirs", 35, 4), ("AlterReplicaLogDirs", 34, 2)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await test()
+
+    asyncio.run(bounded())
+
+
+def cluster_in(tmp_path: Path, brokers: int, count: int = 2) -> Cluster:
+    first, *others = (tmp_path / f"disk-{number}" for number in range(count))
+    return Cluster(brokers=brokers, data=first, more_data=others, seed=1)
+
+
+async def write(cluster: Cluster, value: bytes) -> dict[int, str | None]:
+    """A record to each partition, once its leader is known; the errors by partition."""
+    errors: dict[int, str | None] = {}
+
+    def produce() -> None:
+        conf: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap, "acks": "all"}
+        producer: Any = Producer(conf | {"linger.ms": 0, "log_level": 0})
+        for number in range(PARTITIONS):
+            producer.produce(
+                "t",
+                value,
+                partition=number,
+                callback=lambda error, message: errors.__setitem__(
+                    message.partition(), error and error.name()
+                ),
+            )
+        assert producer.flush(PATIENCE_S) == 0
+
+    await asyncio.to_thread(produce)
+    return errors
+
+
+async def asked(cluster: Cluster, broker: int, what: tuple[str, int, int], **values: Any) -> Any:
+    """The answer of a broker to this request."""
+    name, key, version = what
+    body = write_request(key, version, values)
+    port = cluster.hosts[broker].port
+    answer = await asyncio.to_thread(exchanged, port, key, version, body)
+    assert answer is not None, name
+    return read_response(key, version, answer)
+
+
+def folders(path: Path) -> set[int]:
+    """The partitions of topic t in a directory."""
+    return {int(one.name.rpartition("-")[2]) for one in path.glob("t-*")}
+
+
+def logs_of(cluster: Cluster, broker: int) -> SeveralLogs:
+    logs = cluster.hosts[broker].node.logs
+    assert isinstance(logs, SeveralLogs)
+    return logs
+
+
+def fail(cluster: Cluster, broker: int, directory: int) -> None:
+    """From now on every operation in this directory fails, as that of a disk that is gone."""
+    broken = CrashDisk(fail=lambda operation, path: errno.EIO)
+    logs_of(cluster, broker).directories[directory].directory.disk.disk = broken
+
+
+def test_logs_are_spread_evenly_and_found_again_where_they_are(tmp_path: Path) -> None:
+    found: list[list[set[int]]] = []
+
+    async def test() -> None:
+        async with cluster_in(tmp_path, 1, 3) as cluster:
+            places = [tmp_path / f"disk-{number}" / "broker-1" for number in range(3)]
+            if not found:
+                await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
+            assert set((await write(cluster, b"a")).values()) == {None}
+            found.append([folders(one) for one in places])
+            assert {cluster.log_end("t", one, 1) for one in range(PARTITIONS)} == {len(found)}
+            ids = {properties_of(one)["directory.id"] for one in places}
+            assert len(ids) == 3
+            described = await asked(cluster, 1, DESCRIBE, topics=None)
+            assert [one.log_dir for one in described.results] == [str(one) for one in places]
+            assert [
+                {of.partition_index for topic in one.topics for of in topic.partitions}
+                for one in described.results
+            ] == found[-1]
+            assert all(one.total_bytes > 0 for one in described.results)
+
+    run(test)
+    run(test)
+    assert found[0] == found[1]
+    assert [len(one) for one in found[0]] == [2, 2, 2]
+
+
+def test_a_failed_directory_is_taken_out_and_others_lead_what_it_had(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster_in(tmp_path, 3) as cluster:
+            await cluster.create_topic("t", partitions=PARTITIONS, replicas=3)
+            await write(cluster, b"a")
+            for number in range(PARTITIONS):
+                await cluster.until(lambda n=number: cluster.isr("t", n) == {1, 2, 3})
+                await cluster.move_leader("t", number, 1)
+            bad = folders(tmp_path / "disk-1" / "broker-1")
+            assert len(bad) == PARTITIONS // 2
+            fail(cluster, 1, 1)
+            assert set((await write(cluster, b"b")).values()) == {None}, "clients find the others"
+            good = set(range(PARTITIONS)) - bad
+            await cluster.until(lambda: all(cluster.leader("t", one) != 1 for one in bad))
+            await cluster.until(lambda: all(1 not in cluster.isr("t", one) for one in bad))
+            assert {cluster.leader("t", one) for one in good} == {1}
+            assert cluster.hosts[1].up
+            results = (await asked(cluster, 1, DESCRIBE, topics=None)).results
+            codes = [one.error_code.name.upper() for one in results]
+            assert codes == ["NONE", "KAFKA_STORAGE_ERROR"]
+            assert [one.log_dir for one in results] == [
+                str(tmp_path / f"disk-{number}" / "broker-1") for number in range(2)
+            ]
+            assert results[1].topics == ()
+            assert results[1].total_bytes == -1
+
+            await cluster.create_topic("later", partitions=4, replicas=3)
+            await cluster.settled()
+            assert len([*(tmp_path / "disk-0" / "broker-1").glob("later-*")]) == 4
+
+            cluster.kill(1, expire=True)
+            await cluster.restart(1)
+            for number in range(PARTITIONS):
+                await cluster.until(lambda n=number: cluster.isr("t", n) == {1, 2, 3})
+            assert {cluster.log_end("t", one, 1) for one in range(PARTITIONS)} == {2}
+
+    run(test)
+
+
+def test_a_broker_ends_when_its_last_directory_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def test() -> None:
+        async with cluster_in(tmp_path, 2) as cluster:
+            await cluster.create_topic("t", partitions=PARTITIONS, replicas=2)
+            await write(cluster, b"a")
+            fail(cluster, 1, 0)
+            fail(cluster, 1, 1)
+            await write(cluster, b"b")
+            await cluster.until(lambda: not cluster.hosts[1].up)
+
+    run(test)
+    assert "Error: broker 1 ends: the log directory is offline" in capfd.readouterr().err
+
+
+def test_a_log_is_not_moved_between_directories_and_the_refusal_is_final(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster_in(tmp_path, 1) as cluster:
+            await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
+            places = [tmp_path / f"disk-{number}" / "broker-1" for number in range(2)]
+            for place in places:
+                topics = [{"name": "t", "partitions": [*range(PARTITIONS)]}]
+                dirs = [{"path": str(place), "topics": topics}]
+                (topic,) = (await asked(cluster, 1, ALTER, dirs=dirs)).results
+                there = folders(place)
+                assert {one.partition_index: one.error_code.name for one in topic.partitions} == {
+                    number: "none" if number in there else "invalid_request"
+                    for number in range(PARTITIONS)
+                }
+
+    run(test)
+
+
+def test_a_log_in_two_directories_is_a_line(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"disk-{number}" / "broker-1" / "t-0").mkdir(parents=True)
+    with pytest.raises(UnusableDirectory, match="t-0 is in two log directories: "):
+        run(lambda: cluster_in(tmp_path, 1).start())  # type: ignore[arg-type, return-value]
+
+
+def test_a_directory_that_cannot_be_made_is_a_line(tmp_path: Path) -> None:
+    (tmp_path / "disk-1").write_text("a file")
+    with pytest.raises(UnusableDirectory, match="disk-1/broker-1: Not a directory"):
+        run(lambda: cluster_in(tmp_path, 1).start())  # type: ignore[arg-type, return-value]
+
+
+def begun(*paths: Path, epoch: int) -> tuple[int, int, bool]:
+    """A process begins, takes this broker epoch, and is killed."""
+    place = SeveralDirectories([FileDirectory(path, 1, "cluster") for path in paths])
+    place.open()
+    found = place.begin()
+    place.registered(epoch)
+    place.release()
+    return found
+
+
+def test_a_process_lost_nothing_only_if_every_directory_says_so(tmp_path: Path) -> None:
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    assert begun(one, two, epoch=5) == (1, -1, True)
+    assert begun(one, two, epoch=6) == (2, 5, True)
+    assert begun(one, two, three, epoch=7) == (3, 6, True), "a new one had nothing to lose"
+    assert begun(one, three, epoch=8) == (4, -1, False), "the logs of the second are gone"
+    assert begun(one, two, three, epoch=9) == (5, -1, True), "the second slept meanwhile"
+    shutil.rmtree(two)
+    assert begun(one, two, three, epoch=10) == (6, -1, False), "an empty one took its place"
+
+
+def test_the_directory_with_the_fewest_logs_gets_the_next(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster_in(tmp_path, 1, 3) as cluster:
+            await cluster.create_topic("t", partitions=7, replicas=1)
+            logs = logs_of(cluster, 1)
+            names = [TopicPartition("t", number) for number in range(7)]
+            counted = Counter(logs.directory_of(name) for name in names)
+            assert counted == {0: 3, 1: 2, 2: 2}
+            await cluster.create_topic("u", partitions=1, replicas=1)
+            assert logs.directory_of(TopicPartition("u", 0)) == 1
+            topics = [{"topic": "u", "partitions": [0]}]
+            described = await asked(cluster, 1, DESCRIBE, topics=topics)
+            assert [len(one.topics) for one in described.results] == [0, 1, 0]
+
+    run(test)
