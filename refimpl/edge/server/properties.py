@@ -8,6 +8,8 @@ from attrs import frozen
 
 from refimpl.configs.definition import AUTHORIZER, BROKER, has_effect
 from refimpl.configs.values import ConfigError
+from refimpl.edge.server.config_providers import PREFIX as OF_PROVIDERS
+from refimpl.edge.server.config_providers import resolved
 
 # What follows is for one listener, for a plug-in, or for a client inside Kafka's broker.
 PREFIXES = (
@@ -75,14 +77,18 @@ def read_properties(text: str, file: str) -> Properties:
     problems: list[Problem] = []
     warnings: dict[str, Problem] = {}
     lines: dict[str, int] = {}
-    for line, name, value in _lines(text, file):
+    written = [*_lines(text, file)]
+    given = _resolved(written, file)
+    for line, name, value in (
+        (line, name, given.get(name, value)) for line, name, value in written
+    ):
         if reason := _mistake(name, value):
             problems.append(Problem(file, line, reason))
         elif reason := unknown(name):
             told = reason.replace("unknown setting", "unknown setting, which has no effect")
             warnings[name] = Problem(file, line, told)
             continue
-        elif not has_effect(name):
+        elif not has_effect(name) and not name.startswith(OF_PROVIDERS):
             warnings[name] = Problem(file, line, f"{name} is not supported and has no effect")
         values[name] = value
         lines[name] = line
@@ -108,9 +114,26 @@ def _contradictions(
         yield Problem(file, lines["process.roles"], reason)
 
 
+def _resolved(written: Sequence[tuple[int, str, str]], file: str) -> Mapping[str, str]:
+    """The settings, with the values that config.providers have. Raises PropertiesError."""
+    values = {name: value for _, name, value in written}
+    try:
+        return resolved(values, lambda text, path: dict(_pairs(text, path)))
+    except ConfigError as refused:
+        about = str(refused).partition(": ")[0]
+        line = next((line for line, name, _ in written if name == about), 1)
+        raise PropertiesError([Problem(file, line, str(refused))]) from None
+
+
+def _pairs(text: str, file: str) -> Iterator[tuple[str, str]]:
+    return ((name, value) for _, name, value in _lines(text, file))
+
+
 def properties_of(text: str, file: str) -> dict[str, str]:
-    """The settings in a file's text, whatever their names; PropertiesError."""
-    return {name: value for _, name, value in _lines(text, file)}
+    """The settings in a file's text, whatever their names, with the values of config.providers;
+    PropertiesError.
+    """
+    return dict(_resolved([*_lines(text, file)], file))
 
 
 def setting(text: str) -> tuple[str, str]:

@@ -29,6 +29,7 @@ class Settings(TypedDict, total=False):
     racks: Mapping[int, str]
     offsets_topic: bool
     security: Security | None
+    more_data: Sequence[Path | str]
 
 
 class BlockingMethods(abc.ABC):
@@ -91,6 +92,11 @@ class BlockingMethods(abc.ABC):
     def security(self) -> Security | None:
         """As `Cluster` has it."""
         return self._get("security")
+
+    @property
+    def more_data(self) -> Sequence[Path]:
+        """As `Cluster` has it."""
+        return self._get("more_data")
 
     @property
     def hosts(self) -> dict[int, BrokerHost]:

@@ -57,6 +57,10 @@ from refimpl.records.coordinators import OFFSETS_TOPIC
 LOOPBACK = "127.0.0.1"
 
 
+def _paths(paths: Sequence[Path | str]) -> Sequence[Path]:
+    return tuple(map(Path, paths))
+
+
 @define(eq=False, repr=False)
 class Cluster:
     """Brokers 1 to `brokers` on consecutive ports from `port` on, or on any free ones for 0.
@@ -84,7 +88,7 @@ class Cluster:
     #: What clients need to come in, and may do; without it anybody may do everything
     security: Security | None = None
     #: The log directories besides `data`: each has a `broker-N` as well
-    more_data: Sequence[Path] = ()
+    more_data: Sequence[Path] = field(default=(), converter=_paths)
     hosts: dict[int, BrokerHost] = field(factory=dict[int, BrokerHost], init=False)
     network: Network = field(factory=Network, init=False)
     controller: ControllerHost = field(init=False)

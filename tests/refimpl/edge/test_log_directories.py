@@ -49,15 +49,12 @@ async def write(cluster: Cluster, value: bytes) -> dict[int, str | None]:
     def produce() -> None:
         conf: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap, "acks": "all"}
         producer: Any = Producer(conf | {"linger.ms": 0, "log_level": 0})
+
+        def told(error: Any, message: Any) -> None:
+            errors[message.partition()] = None if error is None else error.name()
+
         for number in range(PARTITIONS):
-            producer.produce(
-                "t",
-                value,
-                partition=number,
-                callback=lambda error, message: errors.__setitem__(
-                    message.partition(), error and error.name()
-                ),
-            )
+            producer.produce("t", value, partition=number, callback=told)
         assert producer.flush(PATIENCE_S) == 0
 
     await asyncio.to_thread(produce)
@@ -124,7 +121,7 @@ def test_a_failed_directory_is_taken_out_and_others_lead_what_it_had(tmp_path: P
             await cluster.create_topic("t", partitions=PARTITIONS, replicas=3)
             await write(cluster, b"a")
             for number in range(PARTITIONS):
-                await cluster.until(lambda n=number: cluster.isr("t", n) == {1, 2, 3})
+                await cluster.until(lambda n=number: len(cluster.isr("t", n)) == 3)
                 await cluster.move_leader("t", number, 1)
             bad = folders(tmp_path / "disk-1" / "broker-1")
             assert len(bad) == PARTITIONS // 2
@@ -151,7 +148,7 @@ def test_a_failed_directory_is_taken_out_and_others_lead_what_it_had(tmp_path: P
             cluster.kill(1, expire=True)
             await cluster.restart(1)
             for number in range(PARTITIONS):
-                await cluster.until(lambda n=number: cluster.isr("t", n) == {1, 2, 3})
+                await cluster.until(lambda n=number: len(cluster.isr("t", n)) == 3)
             assert {cluster.log_end("t", one, 1) for one in range(PARTITIONS)} == {2}
 
     run(test)
