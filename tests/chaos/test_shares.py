@@ -88,9 +88,9 @@ def test_the_end_of_a_connection_comes_behind_its_requests() -> None:
     assert build(Settings.draw(720148, share_members=2)).go().violation is None
 
 
-def test_success_below_the_start_is_no_proof_of_two_holders(tmp_path: Path) -> None:
-    """After a reload another member had accepted the record, before the first one did."""
-    run = played(312, share_members=3, fault_ms=6000)
+def test_a_second_holder_in_a_healthy_run_is_allowed(tmp_path: Path) -> None:
+    """A leader was replaced, or success below the start is no proof that a record was held."""
+    run = played(90, share_members=3, fault_ms=6000)
     assert check(load(write_history(run, tmp_path)))["S1"].verdict == "allowed"
 
 
