@@ -119,7 +119,7 @@ class CompactedQueue(RuleBasedStateMachine):
 
     @invariant()
     def start_is_no_hole(self) -> None:
-        """What the leader counts as done with is ended, a hole, or given as often as may be."""
+        """A record below the start is ended, or was given as often as may be."""
         for shared in self.node.cluster.node.share_partitions.shared.values():
             if shared.share.loaded:
                 open_ones = {one for one in self.records() - self.ended if one < shared.share.start}
