@@ -30,7 +30,7 @@ from refimpl.messages.controller import (
     UpdateMetadataRequest,
 )
 from refimpl.messages.group import FindCoordinatorRequest
-from refimpl.messages.share import ShareConnectionLost, ShareFetchRequest
+from refimpl.messages.share import OPEN_EPOCH, ShareFetchRequest
 from refimpl.shares.config import ShareConfig
 from refimpl.transactions.config import TransactionConfig
 
@@ -118,7 +118,7 @@ class BrokerHost:
     groups: GroupConfig = field(factory=GroupConfig, kw_only=True)
     transactions: TransactionConfig = field(factory=TransactionConfig, kw_only=True)
     shares: ShareConfig = field(factory=ShareConfig, kw_only=True)
-    #: Connections that members have ended: the end comes behind whatever comes of them late
+    #: Connections that members have ended: no session is opened on them
     _over: set[int] = field(factory=set[int], init=False)
     _timeline: Timeline = field(init=False)
     _watchers: Mapping[type, Sequence[Watcher]] = field(init=False)
@@ -175,19 +175,22 @@ class BrokerHost:
             asked = message[3].__class__
             if asked in ORDERED and self.simulation.is_overtaken(message):
                 return
+            if asked is ShareFetchRequest and self._comes_too_late(message[3]):
+                return
         elif kind is Restart:
             if not self.up:
                 self.start()
             return
         if self.up:
             outputs = self.nodes[-1].handle(self._timeline.now + self.clock.ahead_ms, message)
-            if asked is ShareFetchRequest and message[3].connection in self._over:
-                lost = ShareConnectionLost(message[3].connection)
-                self._timeline.at(self._timeline.now + 1, self.id, message._replace(body=lost))
             if asked in ABOUT_THE_CLUSTER:
                 self.simulation.observe(self.id, Handled(len(self.nodes), message, outputs))
             if outputs:
                 self._carry_out(outputs)
+
+    def _comes_too_late(self, body: ShareFetchRequest) -> bool:
+        """True if a request opens a session on a connection that its member has ended."""
+        return body.session_epoch == OPEN_EPOCH and body.connection in self._over
 
     def crash(self, kept: float) -> None:
         """The process ends, and this part of the unflushed page cache survives."""

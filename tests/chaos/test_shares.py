@@ -83,7 +83,7 @@ def test_a_release_below_a_log_start_that_did_not_last_says_nothing() -> None:
     assert run.violation is None
 
 
-def test_the_end_of_a_connection_comes_behind_its_requests() -> None:
+def test_no_session_is_opened_on_a_connection_that_is_over() -> None:
     """A session of a connection that was over took the place of its member's next one for good."""
     assert build(Settings.draw(720148, share_members=2)).go().violation is None
 
