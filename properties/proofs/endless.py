@@ -280,7 +280,7 @@ def _element(shape: Shape, name: str, index: Term) -> Value:
 
 
 def _facts(shape: Shape, name: str) -> Iterator[Bool]:
-    """What is true of an endless sequence's words: each is one of those of its shape."""
+    """The facts about the words in an endless sequence: each is one of its shape."""
     if isinstance(shape, Mapped):
         for key, one in shape.of.items():
             yield from _facts(one, f"{name}.{key}")

@@ -98,7 +98,8 @@ def test_every_table_names_definitions_and_configurations_that_are_there() -> No
 
 
 @pytest.mark.parametrize(
-    "module", ["Truncation", "ConsumerCommit", "Transaction", "TransactionCoordinator"]
+    "module",
+    ["Truncation", "ConsumerCommit", "Transaction", "TransactionCoordinator", "ProducerState"],
 )
 def test_the_evaluator_takes_the_steps_of_tlcs_graph(module: str) -> None:
     first = table.load(module, TREE).proofs[0]
@@ -751,3 +752,14 @@ def test_without_a_guard_of_its_text_the_coordinator_fails(
         for branch in prover.branches(steps[0])
     ]
     assert [prover.solver.check(goal) for goal in goals] == [z3.sat] * len(goals)
+
+
+def test_five_batches_in_flight_need_a_window_of_five() -> None:
+    """Whatever connections break; and a window of four refuses a batch that was written."""
+    todo = tasks([(table.load("ProducerState", TREE), set[str]())])
+    for task in todo:
+        smaller = task.control is not None and "Window" in task.control.constants
+        if smaller or task.kind is ProofClaim.INDUCTIVE:
+            result = run(task, TREE)
+            assert result.as_expected, (task.name, result.differences)
+            assert smaller == bool(result.failures)

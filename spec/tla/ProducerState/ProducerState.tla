@@ -9,7 +9,7 @@
 (* coordinator is one state per producer; TransactionCoordinator has the    *)
 (* rest of it. Replication is a high watermark: an election keeps any part  *)
 (* of what is above. Sequences and epochs begin at 1 here, in Kafka at 0.   *)
-EXTENDS Logs, FiniteSets
+EXTENDS Logs, FiniteSets, Apalache
 
 CONSTANTS
     (* @type: Int; *)      Producers,        \* bound: producer ids 1..Producers
@@ -127,7 +127,9 @@ Replayed(entries, i, window) ==
         (* @type: $entry => Bool; *)
         Sequenced(e) == e.producer = i /\ IsData(e) /\ e.epoch = now
         sequenced == SelectSeq(entries, Sequenced)
-        sequences == [k \in 1..Len(sequenced) |-> sequenced[k].sequence]
+        (* @type: Int => Int; *)
+        SequenceOf(k) == sequenced[k].sequence
+        sequences == MkSeq(Len(sequenced), SequenceOf)
         Marks(k) == entries[k].producer = i /\ ~IsData(entries[k])
         markers == {k \in 1..Len(entries) : Marks(k)}
         since == IF markers = {} THEN 0 ELSE Max(markers)
@@ -646,7 +648,9 @@ T == INSTANCE Transaction WITH
                    LET (* @type: $entry => Bool; *)
                        InTransaction(e) == IsData(e) /\ e.transaction # NoTransaction
                        found == SelectSeq(Take(log, highWatermark), InTransaction)
-                   IN  [k \in 1..Len(found) |-> found[k].transaction]]
+                       (* @type: Int => Int; *)
+                       TransactionOf(k) == found[k].transaction
+                   IN  MkSeq(Len(found), TransactionOf)]
 RefinesTransaction == T!Spec
 
 (* What readers of committed records see only grows: up to the last stable  *)
@@ -659,8 +663,12 @@ Readable ==
             /\ IsData(log[k])
             /\ log[k].transaction # NoTransaction =>
                 MarkerOf(k, Len(log)) # 0 /\ log[MarkerOf(k, Len(log))].kind = "commit"
-        offsets == SelectSeq([k \in 1..LastStable |-> k], Committed)
-    IN  [n \in 1..Len(offsets) |-> Name(log[offsets[n]])]
+        (* @type: Int => Int; *)
+        Offset(k) == k
+        offsets == SelectSeq(MkSeq(LastStable, Offset), Committed)
+        (* @type: Int => Int; *)
+        NameAt(n) == Name(log[offsets[n]])
+    IN  MkSeq(Len(offsets), NameAt)
 Abs == INSTANCE AbsLog WITH
     Readers <- {"reader"}, Records <- Names, MaxLength <- Cardinality(Names),
     LossAllowed <- FALSE, Dropped <- "none",
