@@ -217,10 +217,12 @@ class TransactionMetadata:
         """Abort a transaction that takes too long.
 
         Its producer is not replaced: it may abort as well, or ask for its next epoch (KIP-588).
+        With its last epoch there is none that it could be given, and it is fenced.
         """
         if self.state is not State.ONGOING:
             raise errors.NothingToEnd("abort", self.state.shown)
-        return evolve(self._fenced(), last=self.at)
+        has_next = self.at.epoch < self.last_epoch
+        return evolve(self._fenced(), last=self.at if has_next else None)
 
     def complete(self, owed: int) -> "TransactionMetadata":
         """End a decided transaction, once no partition owes an answer to its marker."""

@@ -321,7 +321,8 @@ EndTxn(i) ==
 (* The producer of the transaction that ended last, which may have ended for*)
 (* its time.                                                                *)
 \* @type: $identity => Bool;
-EndedAs(a) == IF Version = 2 THEN Above(a) = memory.at \/ a = memory.last ELSE a = memory.at
+EndedAs(a) ==
+    IF Version = 2 THEN (Above(a) = memory.at /\ memory.at.epoch <= MaxEpoch) \/ a = memory.last ELSE a = memory.at
 
 (* Whether the transaction that ended last is the one that i wants ended.   *)
 IsRetry(i) ==
@@ -357,11 +358,12 @@ Die(i) ==
 (* The coordinator ends a transaction *)
 
 (* What takes long is aborted. Nobody has taken the place of its producer,  *)
-(* which may abort as well, or ask for its next epoch (KIP-588).            *)
+(* which may abort as well, or ask for its next epoch (KIP-588). With its   *)
+(* last epoch it has none, and is fenced.                                   *)
 TimeOut ==
     /\ "timeout" \in Faults
     /\ Serving /\ memory.state = "Ongoing"
-    /\ Change([Fenced(Nobody) EXCEPT !.last = memory.at], "fence", Nobody)
+    /\ Change([Fenced(Nobody) EXCEPT !.last = IF memory.at.epoch < MaxEpoch THEN memory.at ELSE NoIdentity], "fence", Nobody)
     /\ timedOut' = timedOut \cup {memory.transaction}
     /\ UNCHANGED <<client, owner, told, partitions, leaders, network>>
 

@@ -197,12 +197,19 @@ TheirTransaction ==
 (* Its producer, or time, has ended this one.                               *)
 EndedForItself(s) ==
     s.state \in {"PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"} /\ (s.by = Nobody \/ ~s.fences)
+        /\ s.next.epoch <= MaxEpoch
 LastHadIt ==
     \A s \in Live :
         EndedForItself(s) =>
             /\ s.last # NoIdentity
             /\ Prepared(s) => s.at = Above(s.last)
             /\ s.next = Above(s.last) \/ s.next.epoch = 0
+
+(* Only a fence or a time-out with the last epoch leads above it.           *)
+NextIsWithin ==
+    \A s \in Live :
+        s.next.epoch <= MaxEpoch \/ (~(s.state \in {"Empty", "Ongoing"}) /\ s.fences /\ s.last = NoIdentity)
+
 RetryIsTold ==
     \A s \in Live, i \in Instances :
         EndedForItself(s) /\ client[i].as = s.last =>
@@ -227,6 +234,9 @@ ToldIsEnded ==
         told[t] # "none" /\ Wrote(t, p) =>
             \/ ended[p][t] = told[t]
             \/ ended[p][t] = "none" /\ Decides(highWatermark, t) /\ p \in Committed.partitions
+
+(* No producer is given an epoch above the last one.                        *)
+GivenWithin == \A i \in Instances : client[i].as.epoch <= MaxEpoch
 
 EndsOnce == \A p \in Parts, t \in Transactions : ended[p][t] # "none" => ended'[p][t] = ended[p][t]
 ToldOnce == \A t \in Transactions : told[t] # "none" => told'[t] = told[t]

@@ -10,6 +10,7 @@ from refimpl.errors import Refusal
 from refimpl.machines import transaction_errors as errors
 from refimpl.machines.transaction_coordinator import (
     IDLE,
+    LAST_EPOCH,
     PREPARED,
     ProducerIdentity,
     State,
@@ -131,3 +132,17 @@ def test_partitions_that_are_there_change_nothing() -> None:
     assert one.add_partitions(AT, ("p", "q")).partitions == {"p", "q"}
     empty = metadata(State.EMPTY)
     assert empty.add_partitions(AT, ()).state is State.ONGOING
+
+
+def test_a_producer_whose_last_epoch_timed_out_is_given_none_above() -> None:
+    """One more end would bring its marker to 32768, for which records have no room."""
+    last = ProducerIdentity(7, LAST_EPOCH)
+    begun = TransactionMetadata(at=last, next=last).add_partitions(last, ["t-0"])
+    ended = begun.time_out().complete(0)
+    assert ended.end_again(last, 2, committed=False) is None
+    with pytest.raises(errors.ProducerFenced):
+        ended.end_txn(last, 2, lambda: 8, committed=False)
+    assert ended.init_producer_id(None, lambda: 8).at == ProducerIdentity(8, 0)
+    before = ProducerIdentity(7, LAST_EPOCH - 1)
+    begun = TransactionMetadata(at=before, next=before).add_partitions(before, ["t-0"])
+    assert begun.time_out().complete(0).end_again(before, 2, committed=False) == last
