@@ -64,8 +64,7 @@ def api_of(body: Any) -> Api | None:
         return _OFFSET_FETCH_9
     if isinstance(body, g.OffsetCommitRequest) and body.knows_member_epochs:
         return _OFFSET_COMMIT_9
-    kind: type = type(body)
-    return _APIS.get(kind)
+    return _APIS.get(body.__class__)
 
 
 def by_topic(
