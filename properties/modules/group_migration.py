@@ -474,7 +474,7 @@ class GroupMigration(Binding):
         return frozenset(partitions(told.assigned_partitions, TOPICS))
 
     def _said(self, m: int) -> frozenset[int]:
-        """What a classic member said that it owns when it joined last."""
+        """The partitions that a classic member said it owns when it joined last."""
         assert self.group is not None
         member = self.group.members[self._name(m)]
         if isinstance(member, Member):

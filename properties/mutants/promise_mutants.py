@@ -416,7 +416,7 @@ class _Reader:
         return [] if operands is None else [*operands]
 
     def _place(self, node: ET.Element) -> tuple[int, int]:
-        """Where a node stands in the text."""
+        """The place of a node in the text."""
         at = [
             int(node.findtext(f"location/{axis}/{side}", "0"))
             for side in ("begin", "end")

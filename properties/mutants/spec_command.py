@@ -323,7 +323,7 @@ def promise_page(results: Sequence[JudgedModule]) -> Iterator[str]:
 
 
 def promise_table(results: Sequence[JudgedModule]) -> Iterator[str]:
-    """How many mutants each module's promises have, and what noticed them."""
+    """The number of mutants of each module's promises, and the checks that noticed them."""
     yield f"| module | {' | '.join(_PROMISE_COLUMNS)} |"
     yield f"|---|{'---|' * len(_PROMISE_COLUMNS)}"
     for result in results:
@@ -331,7 +331,7 @@ def promise_table(results: Sequence[JudgedModule]) -> Iterator[str]:
 
 
 def known_promises() -> list[JudgedModule]:
-    """What was found about the promises of every module that was asked."""
+    """The answers about the promises of every module that was asked."""
     every = everything_kept(of_promises=True)
     return [with_reasons(one, of_promises=True) for one in every]
 

@@ -123,16 +123,16 @@ class SeveralLogs:
         """Do this in every directory that serves. Raises StorageOffline if one fails by that, after
         the others have done it.
         """
-        failed: StorageOffline | None = None
+        failed: str | None = None
         for number, one in enumerate(self.directories):
             if one.failure() is not None:
                 continue
             try:
                 work(number, one)
             except StorageOffline as failure:
-                failed = failure
+                failed = str(failure)
         if failed is not None:
-            raise failed
+            raise StorageOffline(failed)
 
 
 def _of(logs: FileLogs, high_watermarks: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -178,7 +178,7 @@ def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
     toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
-    output = "0\tkept\t\tsame\t4\n1\tlate\t\tsame\t99\n3\tbroken\tNeverAbove\tother\t9\n"
+    output = "0\tkept\t\tsame\t4\t0\n1\tlate\t\tsame\t99\t0\n3\tbroken\tNeverAbove\tother\t9\t2\n"
     ended = Finished((), -9, output, "", cpu_s=240.0, wall_s=240.0, timed_out=True)
 
     def ends_late(asking: object) -> Finished:
@@ -198,7 +198,7 @@ def test_of_whole_behaviours_only_small_rows_are_asked(
     toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
-    same = "".join(f"{number}\tkept\t\tsame\t4\n" for number in range(7))
+    same = "".join(f"{number}\tkept\t\tsame\t4\t0\n" for number in range(7))
     explored = Finished((), 0, f"temporal\n{same}", "", cpu_s=0.0, wall_s=0.0, timed_out=False)
     broken = SimpleNamespace(status=Status.VIOLATED, violated="Reaches", cpu_s=0.0)
 
@@ -249,7 +249,9 @@ def test_answers_are_kept_with_the_text_that_was_asked_about(
     def text_of(module: str) -> str:
         return text[0]
 
-    def written_meanwhile(module: str, before: Trials | None) -> Trials:
+    def written_meanwhile(
+        module: str, before: Trials | None, *, of_promises: bool = False
+    ) -> Trials:
         text[0] = "after"
         return Trials(module)
 
