@@ -315,8 +315,9 @@ class GroupMember(Consumer):
         self.asked_for.clear()
 
     def _identity(self) -> dict[str, Any]:
-        return {
+        told = {
             "group": self.group,
             "member": self.member_id or f"c{self.member - 1}",
             "generation": self.group_generation,
         }
+        return told if self.instance is None else {**told, "instance": self.instance}

@@ -237,3 +237,16 @@ def test_tlc_follows_what_the_spec_has_no_word_for(seed: int, tmp_path: Path) ->
     verdicts = [v for v in validate_all(read_traces([tmp_path])) if ":" in v.trace.subject]
     assert len(verdicts) == 3
     assert all(v.accepted for v in verdicts)
+
+
+def test_a_static_member_tells_its_instance(tmp_path: Path) -> None:
+    """Its next process has the same assignment in the same generation: no second owner (G1)."""
+    run = build(Settings.draw(24, store=False), history=True).go()
+    folder = write_history(run, tmp_path)
+    assigned = [
+        (line["process"][:2], line.get("instance"))
+        for file in folder.glob("c*.ndjson")
+        for line in lines(file)
+        if line["op"] == "assigned"
+    ]
+    assert set(assigned) == {("c0", "i1"), ("c1", "i2")}
