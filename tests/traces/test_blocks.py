@@ -88,7 +88,9 @@ def test_every_anomaly_in_it(name: str, seed: int) -> None:
 def test_whatever_is_damaged(seed: int) -> None:
     w = fixture(seed % 20)
     table, contexts = table_and_contexts(w.lines, w.meta)
-    agree(damaged(table, Random(seed)), contexts, SMALL)
+    table = damaged(table, Random(seed))
+    assume(len(local.cuts_of(table, contexts, SMALL)))  # a share group may wait for its records now
+    agree(table, contexts, SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,9 @@ def test_every_lie_of_a_generated_trace(generated: tuple[Any, Any]) -> None:
 @settings(max_examples=examples(3), phases=SEEDED)
 def test_whatever_is_damaged_in_it(generated: tuple[Any, Any], seed: int) -> None:
     table, contexts = generated
-    agree(damaged(table, Random(seed)), contexts, MEDIUM)
+    table = damaged(table, Random(seed))
+    assume(len(local.cuts_of(table, contexts, MEDIUM)))  # as above
+    agree(table, contexts, MEDIUM)
 
 
 @pytest.mark.parametrize("name", sorted(one.name for one in KEPT.iterdir() if one.is_dir()))

@@ -89,7 +89,7 @@ def cuts_of(
     """Cut the partitions that are too large, in two jobs; the second only if there are any."""
     if isinstance(ops, Files) and ops.rows <= limits.rows:
         return Cuts()
-    names = ("run", "topic", "partition", "offset", "flags")
+    names = ("run", "op", "topic", "partition", "offset", "flags")
     counted = over(ops, partial(cutting.stretches, limits=limits), names, STRETCHES_DDL, keep)
     keys = [name for name in STRETCHES.names if name != "rows"]
     cuts = cutting.laid_out(
