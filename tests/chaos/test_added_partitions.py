@@ -62,13 +62,13 @@ def test_a_leader_that_never_counts_the_partitions_again_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calm = {**CALM, "group_protocol": "classic"}
-    assert broken(5, **calm) == ("", "")
+    assert broken(9, **calm) == ("", "")
 
     def never(self: ClassicConsumer, partitions: int) -> bool:
         return False
 
     monkeypatch.setattr(ClassicConsumer, "must_assign_again", never)
-    oracle, what = broken(5, **calm)
+    oracle, what = broken(9, **calm)
     assert (oracle, "the group has committed 0 of" in what) == ("Progress", True)
 
 
