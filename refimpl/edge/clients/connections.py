@@ -329,8 +329,10 @@ class Connections:
         connections = [*self._open.values()]
         self._open.clear()
         self._sent.clear()
-        for task in [*self._tasks]:
+        tasks = [*self._tasks]
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)  # each closes a socket that it made
         made = [one for one in connections if one.transport is not None]
         for one in made:
             one.transport.close()
