@@ -63,7 +63,7 @@ def turns(name: str | None, seed: int, some: int) -> dict[str, Any]:
 @settings(max_examples=examples(1), phases=SEEDED)
 def test_less_evidence_never_turns_a_verdict_into_its_opposite(name: str | None, seed: int) -> None:
     seed = own(seed, name)
-    assert not turns(name, seed, 8), (name, seed)
+    assert not turns(name, seed, 3), (name, seed)  # `make soak` has thirty times the examples
 
 
 @pytest.mark.parametrize(
