@@ -18,6 +18,12 @@ from traces.model.meta import Meta, stem
 from traces.model.schema import NONE, Flag, Op, Outcome
 
 
+def few(names: Iterable[str]) -> str:
+    """The first four of these names, and a mark that there are more."""
+    shown = [*names]
+    return ", ".join(shown[:4]) + (" …" if len(shown) > 4 else "")
+
+
 def _all(columns: IntColumns) -> Bools:
     return np.ones(len(columns["op"]), bool)
 

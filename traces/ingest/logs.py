@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 from attrs import frozen
 
-from traces.ingest.evidence import Evidence
+from traces.ingest.evidence import Evidence, few
 from traces.ingest.locations import Locations
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
@@ -217,7 +217,7 @@ def _look_among(
     if telling and silent:
         if (keys := locations.partitions_of_processes(silent)) is not None:
             locations.put(need, PARTITION, keys)
-        shown = ", ".join(names.processes.name(number) for number in sorted(silent)[:4])
+        shown = few(map(names.processes.name, sorted(silent)))
         evidence.missing[need] = f"the polls of {shown} tell {words}"
 
 

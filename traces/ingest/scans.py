@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from traces.ingest.evidence import Evidence
+from traces.ingest.evidence import Evidence, few
 from traces.ingest.locations import Locations
 from traces.model.columns import Bools, IntColumns, firsts
 from traces.model.lacking import GROUP, PARTITION, SCANNED, Key
@@ -34,7 +34,7 @@ def look_for_sizes(evidence: Evidence, locations: Locations, meta: Meta, names: 
     ]
     if unknown:
         evidence.missing["topics.partitions"] = (
-            f"meta.json does not tell the partitions of {', '.join(unknown[:4])}"
+            f"meta.json does not tell the partitions of {few(unknown)}"
         )
         numbers = [names.topics.number(name) for name in unknown]
         locations.put("topics.partitions", GROUP, locations.groups_of_topics(numbers))
@@ -60,28 +60,28 @@ def look_for_scans(
     )
     unread = list(islice(lacking, 5))  # whatever number of partitions somebody wrote down
     if unfinished:
-        evidence.missing["complete"] = f"the recording of {_few([*unfinished])} is not over"
+        evidence.missing["complete"] = f"the recording of {few([*unfinished])} is not over"
     elif not meta.complete:
         evidence.missing["complete"] = "meta.json does not say that the run is complete"
     elif unread:
-        evidence.missing["scan"] = f"there is no final scan of {_few(unread)}"
+        evidence.missing["scan"] = f"there is no final scan of {few(unread)}"
         evidence.missing["complete"] = evidence.missing["scan"]
         for need in ("scan", "complete"):
             locations.put(need, PARTITION, locations.located - scanned)
     if meta.complete and not unfinished and (early := _early(columns)):
         named = _named(early, names)
-        evidence.missing["final"] = f"records were sent after the final scan of {_few(named)}"
+        evidence.missing["final"] = f"records were sent after the final scan of {few(named)}"
         locations.put("final", PARTITION, early)
     unsure = locations.union(SCANNED, evidence.missing)
     hollow = _hollow(columns) if unsure is None else _hollow(columns) & unsure
     if hollow:
         evidence.missing["emptied"] = (
-            f"no scan that found {_few(_named(hollow, names))} empty is known to be final"
+            f"no scan that found {few(_named(hollow, names))} empty is known to be final"
         )
         locations.put("emptied", PARTITION, hollow)
     if endless := _endless(columns):
         named = _named(endless, names)
-        evidence.missing["scan_end"] = f"no scan tells where it ended of {_few(named)}"
+        evidence.missing["scan_end"] = f"no scan tells where it ended of {few(named)}"
         locations.put("scan_end", PARTITION, endless)
     if "numbered.pid" in evidence.counts:  # of dumps no scan is asked
         reasons = {f"numbered.{n}": evidence.missing.get(n) for n in ("complete", "scan")}
@@ -111,10 +111,6 @@ def _distinct(
     keys = [columns[name][rows] for name in names]
     changes = firsts(*keys)  # calls return many rows of the same
     return set(zip(*(key[changes].tolist() for key in keys), strict=True))
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
 def _endless(columns: IntColumns) -> set[Key]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traces.ingest.evidence import Evidence
+from traces.ingest.evidence import Evidence, few
 from traces.model.columns import Bools, IntColumns, calls
 from traces.model.context import Senders
 from traces.model.meta import Meta, Topic
@@ -60,5 +60,5 @@ def look_for_senders(
             reasons.setdefault(said, []).append(name)
     if reasons:
         evidence.missing["senders"] = "; ".join(
-            said.format(", ".join(sorted(topics)[:4])) for said, topics in sorted(reasons.items())
+            said.format(few(sorted(topics))) for said, topics in sorted(reasons.items())
         )

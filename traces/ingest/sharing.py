@@ -1,10 +1,8 @@
 """Find out how well a run tells whether its share groups were stuck: from its digest."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from traces.ingest.evidence import Evidence
+from traces.ingest.evidence import Evidence, few
 from traces.ingest.locations import Locations
 from traces.model.meta import Meta, ShareGroup
 from traces.model.names import Names
@@ -31,7 +29,7 @@ def look_for_share_groups(
         unset = [n for n in named if getattr(meta.share_groups.get(n, ShareGroup()), field) is None]
         if unset:
             missing[f"share_groups.{field}"] = (
-                f"meta.json does not tell the {field} of {_few(unset)}"
+                f"meta.json does not tell the {field} of {few(unset)}"
             )
     if not waiting:
         missing["share_groups.polls"] = (
@@ -49,10 +47,5 @@ def look_for_share_groups(
         (vague, "does not tell of which partitions it became a member"),
     ):
         if processes:
-            who = _few(map(names.processes.name, sorted(processes)))
+            who = few(map(names.processes.name, sorted(processes)))
             missing["share_groups.members"] = f"{who} {words}"
-
-
-def _few(names: Iterable[str]) -> str:
-    shown = [*names]
-    return ", ".join(shown[:4]) + (" …" if len(shown) > 4 else "")
