@@ -31,7 +31,6 @@ from refimpl.controller.topics import (
     check_growth,
     check_new,
     check_size,
-    metric_name,
     plan_partitions,
     plan_topic,
 )
@@ -70,7 +69,6 @@ class Administration:
     rng: Rng
     schema: ConfigSchema
     controller_id: int = c.CONTROLLER
-    metric_names: dict[str, str] = field(factory=dict[str, str])
     mutation_quotas: MutationQuotas = field(init=False)
     _handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
     #: The requests that a client's quota limits
@@ -146,7 +144,7 @@ class Administration:
             raise ApiError(
                 "INVALID_REQUEST", f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             )
-        check_new(name, here.metadata.topics, self._metric_names())
+        check_new(name, here.metadata.topics)
         resource = ConfigResource(TOPIC, name)
         assignments = plan_topic(
             *(topic, here.metadata, here.registry.active, here.config.topics, self.rng)
@@ -163,12 +161,6 @@ class Administration:
                 self.decisions.create_partition(TopicPartition(name, number), replicas)
         factor = len(assignments[0])
         return c.CreatedTopic(name, None, None, topic_id, len(assignments), factor, configs)
-
-    def _metric_names(self) -> Mapping[str, str]:
-        topics = self.state.metadata.topics
-        if len(self.metric_names) != len(topics):
-            self.metric_names = {metric_name(name): name for name in topics}
-        return self.metric_names
 
     def _new_id(self) -> bytes:
         """A random UUID (version 4), neither all zero nor with a leading dash in text."""

@@ -59,15 +59,13 @@ def metric_name(topic: str) -> str:
     return topic.replace(".", "_")
 
 
-def check_new(name: str, topics: Mapping[str, Topic], metric_names: Mapping[str, str]) -> None:
-    """Refuse a name that is invalid, taken, or equal to another topic's in metrics.
-
-    `metric_names` are the topics by their names in metrics.
-    """
+def check_new(name: str, topics: Mapping[str, Topic]) -> None:
+    """Refuse a name that is invalid, taken, or equal to another topic's in metrics."""
     check_name(name)
     if name in topics:
         raise ApiError("TOPIC_ALREADY_EXISTS", f"Topic '{name}' already exists.")
-    other = metric_names.get(metric_name(name))
+    own = metric_name(name)
+    other = next((one for one in topics if metric_name(one) == own), None)
     if other is not None:
         raise ApiError(
             "INVALID_TOPIC_EXCEPTION", f"Topic '{name}' collides with existing topic: {other}"

@@ -63,6 +63,15 @@ def test_a_topic_is_refused_and_nothing_has_changed(topic: T, error: str, says: 
     assert asking.controller.metadata.metadata_version == version
 
 
+def test_the_name_of_a_deleted_topic_is_free_at_once() -> None:
+    asking = Asking()
+    for name in ("a", "b"):
+        assert asking.ask(c.CreateTopicsRequest((T(name),))).topics[0].error is None
+    asking.ask(c.DeleteTopicsRequest(("a",), ()))
+    (again,) = asking.ask(c.CreateTopicsRequest((T("a"),))).topics
+    assert again.error is None, again.message
+
+
 def test_what_is_not_said_of_a_topic_is_the_controllers_default() -> None:
     asking = Asking(ControllerConfig(topics=Defaults(3, 2)))
     (created,) = asking.ask(c.CreateTopicsRequest((T("t"),))).topics
