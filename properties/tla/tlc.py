@@ -188,7 +188,7 @@ def named(outcome: Outcome, config: ModelConfig) -> Outcome:
 
     TLC names invariants and the properties that it checks as `[][A]_v` itself. For a refinement
     (`Abs!Spec`) it gives only a place in the abstract module, for a temporal property nothing. With
-    one PROPERTY in the cfg there is no doubt.
+    one PROPERTY in the cfg there is no doubt, nor with a `RefinesAbs` for the place's module `Abs`.
     """
     if outcome.status is not Status.VIOLATED or outcome.violated in (
         *config.invariants,
@@ -197,6 +197,9 @@ def named(outcome: Outcome, config: ModelConfig) -> Outcome:
         return outcome
     if len(config.properties) == 1:
         return evolve(outcome, violated=config.properties[0])
+    refinement = f"Refines{(outcome.violated or '').rpartition(' of module ')[2]}"
+    if refinement in config.properties:
+        return evolve(outcome, violated=refinement)
     listed = ", ".join(config.properties) or "no PROPERTY"
     told = outcome.violated or "only that a temporal property is violated"
     reason = (

@@ -77,6 +77,12 @@ def test_a_property_that_tlc_does_not_name_must_be_alone_in_its_cfg() -> None:
     assert named(Outcome(Status.VIOLATED, violated="Three"), config).violated == "Three"
 
 
+def test_a_place_in_a_module_is_its_refinements() -> None:
+    config = ModelConfig({"PROPERTIES": "Grows RefinesPile RefinesAbs"})
+    told = "line 3, col 1 to line 3, col 9 of module Abs"
+    assert named(Outcome(Status.VIOLATED, violated=told), config).violated == "RefinesAbs"
+
+
 @pytest.mark.parametrize(
     ("path", "old", "new", "said"),
     [
