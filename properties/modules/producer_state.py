@@ -449,12 +449,14 @@ class ProducerStates(Binding):
         one = self.state.producers.get(i)
         if one is None:
             return Rec.of(known=False, epoch=0, coordinator=0, seen=(), first=0, idle=False)
+        # As the last stable offset takes it, which is of no variable
+        opened = {id: first for first, id in self.state.opened.items()}
         return Rec.of(
             known=True,
             epoch=one.epoch,
             coordinator=max(0, one.coordinator_epoch),
             seen=tuple([batch.first_sequence + 1 for batch in one.seen]),
-            first=one.first_offset + 1,
+            first=opened.get(i, NONE) + 1,
             idle=self._idle(one),
         )
 
