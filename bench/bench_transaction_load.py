@@ -76,7 +76,8 @@ class Broker:
             settings: dict[str, Any] = {"bootstrap.servers": f"127.0.0.1:{self.port}"}
             first = Producer({**settings, "transactional.id": "first", "log_level": 0})
             first.init_transactions(PATIENCE_S)  # which makes the topic
-            producer: Any = Producer({**settings, "client.id": ADMIN_CLIENT, "log_level": 0})
+            settings |= {"client.id": ADMIN_CLIENT, "queue.buffering.max.messages": 1_000_000}
+            producer: Any = Producer({**settings, "log_level": 0})
             failed: list[Any] = []
 
             def told(error: Any, _: Any) -> None:

@@ -214,7 +214,7 @@ def _recorded(p: Partition, group: int, n: int) -> Ints:
     needs="committing.ret fetched.partitions",
     closed=f"{_ALL} sent_offsets.inv open_offsets.inv transactional.txn consumers.whole "
     "producers.whole",
-    spec="Transactions, to come",
+    spec="TransactionalOffsets!NoneSkipped",
     unless="consumers.isolation = read_uncommitted of who asked, which does not wait for the "
     f"transaction, or {MAY_FORGET}, or {MADE_AGAIN}",
     looks_at="answers about committed offsets of groups whose offsets went with transactions",

@@ -26,7 +26,7 @@ _COMMIT, _ABORT = Detail.MARKERS["commit"], Detail.MARKERS["abort"]
     needs="SENDS TXNS proof ENDS scan_end.isolation COMPACTED sequenced.pid ended.offset",
     closed="RECORDS consumers SENDS TXNS transactional.txn ending.txn producers.whole "
     "marker.pid marker.detail dumped.topic dump.partition dump.offset dump.node dumps STARTS",
-    spec="Transactions, to come",
+    spec="TransactionCoordinator!ToldTruly",
     looks_at="records of ended transactions, with markers in dumps or scans of both isolations",
     uses="outcome txn_state isolation node pid detail key",
 )

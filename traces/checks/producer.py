@@ -63,7 +63,7 @@ def _order_clause(p: Partition, found: Ints) -> Ints:
     needs="SENDS send.inv acked.ret named.tid numbered.pid numbered.pepoch init_producer.ret "
     "init_producer.tid one_clock",
     closed="init_producer.inv init_producer.tid producers",
-    spec="Transactions, to come",
+    spec="ProducerState!EpochsAscend",
     kinds="fencing-violation",
     scope="producer",
     looks_at="sends and init_producer with a producer epoch or a transactional id",

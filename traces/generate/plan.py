@@ -32,7 +32,8 @@ FEWEST = 6  # chunks
 ROWS_PER_MESSAGE = 4.0
 BATCH = 50  # messages of a transaction
 HOT = 0.135  # of what is not transactional goes to the first partition
-GROUPS = ("billing", "audit", "copy")
+GROUPS = ("billing", "audit", "copy", "transformers")
+PROCESSING = (0, 1, 3)  # those of them that tell what they processed
 _HASHES: Ints = np.random.default_rng(1_024).integers(0, 1 << 32, 1_024)  # as wide as a CRC
 
 
@@ -117,7 +118,7 @@ class Clients:
 
     def consumer(self, name: str, group: str) -> int:
         """A member of a group."""
-        orders = {"audit": "commit_then_process"}
+        orders = {"audit": "commit_then_process", "transformers": "transaction"}
         self.consumers[name.partition("#")[0]] = {
             "group": group,
             "isolation": "read_committed",
@@ -153,7 +154,7 @@ class Clients:
 
 
 def context_of(meta: dict[str, Any], names: Names, lives: GroupLives, sizes: Sizes) -> Context:
-    """The kernels' context of a generated run; the first two groups record their processing."""
+    """The kernels' context of a generated run."""
     configured = Meta(
         complete=True,
         topics={n: Topic(**t) for n, t in meta["topics"].items()},
@@ -163,7 +164,7 @@ def context_of(meta: dict[str, Any], names: Names, lives: GroupLives, sizes: Siz
         share_groups={n: ShareGroup(**g) for n, g in meta["share_groups"].items()},
     )
     known = Known(senders=True, readers=True, consumers_whole=True, starts=True)
-    return context(configured, names, [0, 1], known, lives=lives, sizes=sizes)
+    return context(configured, names, PROCESSING, known, lives=lives, sizes=sizes)
 
 
 def owners(generation: int) -> Ints:

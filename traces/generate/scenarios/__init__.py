@@ -8,6 +8,7 @@ from traces.generate.scenarios.handover import HandOver
 from traces.generate.scenarios.keyed import Keyed
 from traces.generate.scenarios.logs import Compacted, Deleted
 from traces.generate.scenarios.positions import Positions
+from traces.generate.scenarios.processed import Processed
 from traces.generate.scenarios.remade import Remade
 from traces.generate.scenarios.renewed import Renewed
 from traces.generate.scenarios.scenario import SCENARIO_PARTITIONS, Scenario
@@ -19,5 +20,5 @@ __all__ = ["SCENARIOS", "SCENARIO_PARTITIONS", "Scenario", "ScenarioSlot"]
 
 SCENARIOS: tuple[type[Scenario], ...] = (
     *(Sharing, HandOver, Positions, Exactly, Compacted, Deleted, Keyed, Grown, Remade, Renewed),
-    *(Copied, Copying, Waiting),
+    *(Copied, Copying, Waiting, Processed),
 )
