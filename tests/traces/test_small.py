@@ -34,6 +34,18 @@ def test_a_fixture_that_keeps_its_promises_breaks_none(seed: int) -> None:
 @given(seed=SEEDS)
 @settings(max_examples=examples(2), phases=SEEDED)
 def test_an_anomaly_is_seen_by_the_checks_that_it_is_about(name: str, seed: int) -> None:
+    seen(name, seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [("never_readable", 345)],  # its producer told no time-out: the transaction may be open
+)
+def test_an_anomaly_is_seen_with_seeds_that_were_wrong_once(name: str, seed: int) -> None:
+    seen(name, seed)
+
+
+def seen(name: str, seed: int) -> None:
     w, anomaly = fixture(own(seed, name)), IN_CALLS[name]
     try:
         lines, meta = injected(w, anomaly)

@@ -171,9 +171,18 @@ def still_open(fixture: Fixture, lines: Lines) -> None:
 
 @in_calls("", allowed="T11")
 def never_readable(fixture: Fixture, lines: Lines) -> None:
-    """A transaction was committed, and the last scan of what is committed ends before it."""
+    """A transaction was committed, and the last scan of what is committed ends before it.
+
+    Its producer tells how long a transaction may last: else it may be open, as far as one can see.
+    """
+    producers = fixture.meta["producers"]
+    timed = {name for name, of in producers.items() if "transaction_timeout_ms" in of}
     ends = {(x["process"], x["txn"]) for x in calls(lines, "txn_commit") if x["outcome"] == "ok"}
-    kept = [x for x in sends(lines, plain=False) if (x["process"], x["txn"]) in ends]
+    kept = [
+        x
+        for x in sends(lines, plain=False)
+        if (x["process"], x["txn"]) in ends and x["process"].partition("#")[0] in timed
+    ]
     if not kept:
         raise NotHere
     number, offset = located(fixture.random.choice(kept))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from refimpl.clients.assignors import ASSIGNORS, Assignment, Member, read_assignment, unracked
@@ -16,6 +16,8 @@ from tests.refimpl.clients.assignors.cases import Case, case_of, members_of, rac
 from tests.refimpl.clients.assignors.stored import answer_of, stored
 
 GROUPS = st.integers(0, 2**32).map(case_of)
+#: Rebalances after the first in which members of different subscriptions have all partitions
+MORE = 6
 STICKY, COOPERATIVE = ASSIGNORS["sticky"], ASSIGNORS["cooperative-sticky"]
 
 
@@ -102,15 +104,26 @@ def test_a_partition_moves_only_after_its_owner_has_given_it_up(case: Case) -> N
 
 
 @given(GROUPS)
-def test_a_second_cooperative_rebalance_hands_over_what_the_first_revoked(case: Case) -> None:
+@example(case_of(1067155))  # another order of the members that read less moves one partition again
+def test_cooperative_rebalances_hand_over_what_the_first_revoked(case: Case) -> None:
+    """The second does so where all members read the same; else, as in Kafka, more may be needed."""
     members = [evolve(member, rack=None) for member in members_of(case)]
     racks = racks_of(case)
-    first = COOPERATIVE.assign(members, racks)
-    members = after(members, first)
-    second = COOPERATIVE.assign(members, racks)
-    assert {p for partitions in second.values() for p in partitions} == readable(case)
+    equal = len({frozenset(member.topics) for member in members}) == 1
+    assigned = COOPERATIVE.assign(members, racks)
+    for turn in range(1 if equal else MORE):
+        members = after(members, assigned)
+        assigned = COOPERATIVE.assign(members, racks)
+        if handed_out(assigned) == readable(case):
+            break
+        assert not equal, f"rebalance {turn + 2} revokes again"
+    assert handed_out(assigned) == readable(case)
     for member in members:
-        assert set(member.owned) <= set(second[member.id])
+        assert set(member.owned) <= set(assigned[member.id])
+
+
+def handed_out(assignment: Assignment) -> set[tuple[str, int]]:
+    return {partition for partitions in assignment.values() for partition in partitions}
 
 
 def test_a_member_that_reads_nothing_gets_nothing() -> None:
