@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from chaos.clients.group_member import ANSWER_MS, CommitTag, GroupMember
-from chaos.sim.addresses import MOST_PARTITIONS, TOPIC
+from chaos.sim.addresses import MISSING, MOST_PARTITIONS, TOPIC
 from refimpl.clients.assignors import (
     ASSIGNORS,
     PROTOCOL_TYPE,
@@ -46,6 +46,12 @@ class ClassicMember(GroupMember):
         """The generation that it believes to be in."""
         return self.consumer.generation or NOT_IN_A_GENERATION
 
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        """The topics that it subscribes to: every other member names one that there is not."""
+        several = self.simulation.settings.several_subscriptions and self.member % 2
+        return (MISSING, TOPIC) if several else (TOPIC,)
+
     # Time
 
     def _be_member(self, now: int) -> None:
@@ -76,7 +82,7 @@ class ClassicMember(GroupMember):
         self._own_as_told("revoked")
         self.state = JOINING
         metadata = self.assignor.subscription(
-            (TOPIC,), [(TOPIC, one) for one in self.owned], self.group_generation
+            self._topics, [(TOPIC, one) for one in self.owned], self.group_generation
         )
         session_ms = self.simulation.settings.member_session_ms
         body = g.JoinGroupRequest(

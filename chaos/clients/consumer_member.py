@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from chaos.clients.group_member import RETRY_MS, GroupMember
-from chaos.sim.addresses import TOPIC, TOPIC_ID
+from chaos.sim.addresses import MISSING, TOPIC, TOPIC_ID
 from chaos.sim.group_messages import Told
 from refimpl.machines.consumer_group import LEAVE, LEAVE_FOR_A_WHILE, Owned
 from refimpl.machines.consumer_membership import Membership
@@ -15,6 +15,8 @@ from refimpl.records.schema import Uuid
 
 FENCED = frozenset(("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"))
 ORDERS = Uuid(TOPIC_ID)
+#: Names and regular expressions; each member has one of them
+SUBSCRIPTIONS = (((TOPIC,), None), ((), "ord.*"), ((MISSING,), "o.*s"))
 
 
 class Said(NamedTuple):
@@ -45,6 +47,12 @@ class ConsumerMember(GroupMember):
     def group_generation(self) -> int:
         """The latest member epoch that it received."""
         return self.membership.epoch
+
+    @property
+    def _subscription(self) -> tuple[tuple[str, ...], str | None]:
+        """The names of topics, and the regular expression, by which it reads the topic."""
+        several = self.simulation.settings.several_subscriptions
+        return SUBSCRIPTIONS[self.member % len(SUBSCRIPTIONS)] if several else ((TOPIC,), None)
 
     # Time
 
@@ -97,8 +105,11 @@ class ConsumerMember(GroupMember):
         if said.owned and (self.full or self.acknowledges):
             body = body._replace(topic_partitions=_by_topic(owned or frozenset()))
         if said.everything:
+            names, regex = self._subscription
             body = body._replace(
-                rebalance_timeout_ms=self._rebalance_ms, subscribed_topic_names=(TOPIC,)
+                rebalance_timeout_ms=self._rebalance_ms,
+                subscribed_topic_names=names,
+                subscribed_topic_regex=regex,
             )
         self.waits_for = said.number
         self._ask_coordinator(body, self._heartbeat_answered, said)

@@ -138,6 +138,17 @@ class ProgressOracle:
             return unfinished
         if missing := self._missing_in(offsets):
             return f"the group's log: {missing}"
+        return self._idle()
+
+    def _idle(self) -> str:
+        """The member that has nothing to read, where there are partitions enough for all.
+
+        Assignors hand out one topic evenly, however its readers have named it.
+        """
+        members = [one.member for one in self.consumers if not one.owned]
+        enough = len(self.partitions) >= len(self.consumers)
+        if members and enough and self.simulation.settings.several_subscriptions:
+            return f"member {members[0]} has no partition"
         return ""
 
     def _came_further(self) -> int:

@@ -19,6 +19,8 @@ TOPIC = "orders"
 TOPIC_ID = b"orders".ljust(16, b"-")
 
 GROUP = "g"
+MISSING = "missing"
+"""A topic that some members subscribe to, and that there is not."""
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 0)
 OFFSETS_ID = b"offsets".ljust(16, b"-")
 

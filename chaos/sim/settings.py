@@ -85,6 +85,10 @@ class Settings:
     # True if members have instance ids (KIP-345): they leave for a while, and come back
     static_members: bool = False
 
+    # True if members name the topic in different ways: alone, beside one that there is not, or by
+    # regular expressions of their own
+    several_subscriptions: bool = False
+
     # True if a broker may go down while another one is not back in sync
     overlap: bool = True
 

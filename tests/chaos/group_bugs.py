@@ -141,6 +141,17 @@ def forgets_what_is_committed(c: Cluster) -> None:
     c.run.simulation.observe(FIRST_CLIENT, g.OffsetFetched(0, 1, 1_000_000, -1))
 
 
+@breaks(
+    "ProgressOracle._idle: member has no partition",
+    several_subscriptions=True,
+    consumers=1,
+    **CONSUMER,
+)
+def gives_a_member_nothing(c: Cluster) -> None:
+    c.run.progress.consumers[0].owned = ()
+    c.finish()
+
+
 @breaks("ProgressOracle._not_done: the group's log:")
 def nobody_leads_the_groups_log(c: Cluster) -> None:
     state: Any = c.run.group.offsets.state

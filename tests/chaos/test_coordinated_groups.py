@@ -12,6 +12,7 @@ from chaos.sim.addresses import ProcessTimer
 from chaos.sim.settings import Settings
 from chaos.simulator import build
 from properties.mutants.catalogue import applied, catalogue
+from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
 from refimpl.broker.node import GROUPS
 from refimpl.coordinator.operation import Outcome, TimerKey
 from refimpl.coordinator.runtime import Coordinator
@@ -196,3 +197,61 @@ def test_a_bug_of_a_consumer_group_is_found(bug: str, oracle: str, fixed: dict[s
 def _first_broken(fixed: dict[str, Any]) -> str | None:
     found = first_failing_seed(range(SEEDS), **fixed)
     return None if found is None else found.oracle
+
+
+# Members that name the topic in different ways
+
+#: By protocol: bugs by which one of several names or expressions is lost
+OVERLOOKED = {
+    "of several expressions the last counts": (
+        "consumer",
+        "refimpl.groups.consumer:ConsumerGroups.match_topics",
+        "sorted({one.regex for one in group.members.values() if one.regex})",
+        "sorted({one.regex for one in group.members.values() if one.regex})[-1:]",
+    ),
+    "a second expression is not matched": (
+        "consumer",
+        "refimpl.groups.consumer:ConsumerGroups._must_match",
+        "subscribed != set(group.regexes)",
+        "not subscribed & set(group.regexes)",
+    ),
+    "names make an expression void": (
+        "consumer",
+        "refimpl.machines.consumer_group:ConsumerGroup.topic_names",
+        "names | frozenset(resolved.topics)",
+        "names or frozenset(resolved.topics)",
+    ),
+    "an expression matches the beginning": (
+        "consumer",
+        "refimpl.groups.consumer_topics:TopicView.matching",
+        "pattern.fullmatch(name)",
+        "pattern.fullmatch(name[:4])",
+    ),
+    "of several topics the first counts": (
+        "classic",
+        "refimpl.clients.assignors.protocol:Assignor.member",
+        "found.topics",
+        "found.topics[:1]",
+    ),
+}
+SEVERAL: dict[str, Any] = {
+    **CLASSIC,
+    "several_subscriptions": True,
+    "consumers": 3,
+    "partitions": 3,
+}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_share_a_topic_that_they_name_in_different_ways(protocol: str) -> None:
+    assert first_failing_seed(range(6), **{**SEVERAL, "group_protocol": protocol}) is None
+
+
+@pytest.mark.parametrize("bug", OVERLOOKED)
+def test_a_name_that_is_overlooked_leaves_a_member_without_partitions(bug: str) -> None:
+    protocol, path, old, new = OVERLOOKED[bug]
+    function = function_at(path)
+    with patched({function: compiled(function, edited(tree_of(function), old, new))}):
+        found = first_failing_seed(range(2), **{**SEVERAL, "group_protocol": protocol})
+    assert found is not None
+    assert "no partition" in str(found.what)

@@ -18,8 +18,14 @@ NEW_IDS = 10
 
 
 def ids(ask: Ask) -> Mapping[str, UUID]:
-    """The topics by their names."""
-    found = ask("Metadata", 12, topics=[{"name": "t"}], allow_auto_topic_creation=False)
+    """The id of the scripts' topic, by its name."""
+    return ids_of(ask, "t")
+
+
+def ids_of(ask: Ask, *names: str) -> Mapping[str, UUID]:
+    """The ids of these topics by their names."""
+    topics = [{"name": name} for name in names]
+    found = ask("Metadata", 12, topics=topics, allow_auto_topic_creation=False)
     return {one["name"]: UUID(one["topic_id"]) for one in found["topics"]}
 
 

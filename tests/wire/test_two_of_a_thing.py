@@ -15,7 +15,14 @@ from tests.wire.recording import NOT_YET
 
 TOPICS = {"t": 3, "u": 5, "v": 0}
 LATEST = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+OF_G = {"group_id": "g", "require_stable": False}
 END = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 1}
+
+
+ONLY_NAMES = {
+    *("name", "topic", "topic_name", "resource_type", "resource_name"),
+    *("error_code", "error_message"),
+}
 
 
 @frozen
@@ -27,20 +34,31 @@ class Question:
     #: The field of the list, and that of the list in the answer
     asked: str
     answered: str
-    entries: Sequence[Mapping[str, Any]] | Sequence[str]
+    entries: Sequence[Mapping[str, Any]] | Sequence[str] | Sequence[int]
     more: Mapping[str, Any] = field(factory=dict[str, Any])
+    #: The field of a topic, or group, that holds the entries; they are the list itself if None
+    within: tuple[str, Mapping[str, Any]] | None = None
+
+    def __str__(self) -> str:
+        """The request, its list, and what the first entry is."""
+        inner = self.within[0] if self.within else f"{self.entries[0]}"
+        return f"{self.api} {self.asked} {inner}"
 
     def answers(self, ask: Ask, entries: Sequence[Any]) -> list[Any]:
         """The entries of the answer, each partition on its own."""
+        if self.within:
+            name, outer = self.within
+            entries = [{**outer, name: entries}]
         answer = ask(self.api, self.version, **{self.asked: entries}, **self.more)
         return [one for entry in answer[self.answered] for one in _single(entry)]
 
 
 def _single(entry: Mapping[str, Any]) -> Iterator[Any]:
-    """An entry of an answer; of one that has only partitions, each of them with its name."""
-    if set(entry) - {"partitions"} <= {"name", "topic", "topic_name"}:
-        for one in entry["partitions"]:
-            yield {**entry, "partitions": one}
+    """An entry of an answer; of one that has only partitions or settings, each with its name."""
+    inner = next((one for one in ("partitions", "configs") if one in entry), None)
+    if inner and (entry[inner] or "error_code" not in entry) and set(entry) - {inner} <= ONLY_NAMES:
+        for one in entry[inner]:
+            yield {**entry, inner: one}
     else:
         yield entry
 
@@ -101,6 +119,52 @@ QUESTIONS = [
 ]
 
 
+T: Mapping[str, Any] = {"name": "t"}
+WITHIN = [
+    Question(
+        *("ListOffsets", 7, "topics", "topics"),
+        [{**LATEST, "partition_index": number} for number in (0, 1, 7)],
+        {"replica_id": -1},
+        ("partitions", T),
+    ),
+    Question(
+        *("OffsetForLeaderEpoch", 4, "topics", "topics"),
+        [{**END, "partition": number} for number in (0, 1, 7)],
+        {"replica_id": -1},
+        ("partitions", {"topic": "t"}),
+    ),
+    Question("OffsetFetch", 7, "topics", "topics", [0, 1, 7], OF_G, ("partition_indexes", T)),
+    Question(
+        *("OffsetFetch", 7, "topics", "topics"),
+        [{"name": name, "partition_indexes": [0, 1]} for name in (*TOPICS, "missing")],
+        OF_G,
+    ),
+    Question(
+        *("DescribeProducers", 0, "topics", "topics", [0, 1, 7]),
+        within=("partition_indexes", T),
+    ),
+    Question(
+        *("ShareGroupDescribe", 1, "group_ids", "groups", ["g", "h", "nobody's"]),
+        {"include_authorized_operations": False},
+    ),
+    Question(
+        *("DescribeShareGroupOffsets", 0, "groups", "groups"),
+        [{"group_id": group, "topics": None} for group in ("g", "h", "nobody's")],
+    ),
+    Question(
+        *(
+            "DescribeConfigs",
+            4,
+            "resources",
+            "results",
+            ["retention.ms", "segment.ms", "cleanup.policy"],
+        ),
+        {"include_synonyms": False, "include_documentation": False},
+        ("configuration_keys", {"resource_type": 2, "resource_name": "t"}),
+    ),
+]
+
+
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
     """A broker with topics of different lengths, and groups with different offsets."""
@@ -140,7 +204,7 @@ def _commit(ask: Ask, group: str, topics: list[dict[str, Any]]) -> None:
             return
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.api)
+@pytest.mark.parametrize("question", [*QUESTIONS, *WITHIN], ids=str)
 def test_each_of_many_is_answered_as_if_it_were_alone(question: Question, ask: Ask) -> None:
     alone = [question.answers(ask, [one]) for one in question.entries]
     assert all(alone)
@@ -152,7 +216,7 @@ def test_each_of_many_is_answered_as_if_it_were_alone(question: Question, ask: A
             assert sorted(map(str, found)) == sorted(map(str, expected))
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.api)
+@pytest.mark.parametrize("question", [*QUESTIONS, *WITHIN], ids=str)
 def test_one_that_is_named_twice_changes_no_answer(question: Question, ask: Ask) -> None:
     """It is answered once or twice, by the request; only ListOffsets refuses it, as in Kafka."""
     first, *others = [question.answers(ask, [one]) for one in question.entries]
