@@ -244,14 +244,16 @@ SEVERAL: dict[str, Any] = {
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_share_a_topic_that_they_name_in_different_ways(protocol: str) -> None:
-    assert first_failing_seed(range(6), **{**SEVERAL, "group_protocol": protocol}) is None
+    fixed: dict[str, Any] = {**SEVERAL, "group_protocol": protocol}
+    assert first_failing_seed(range(6), **fixed) is None
 
 
 @pytest.mark.parametrize("bug", OVERLOOKED)
 def test_a_name_that_is_overlooked_leaves_a_member_without_partitions(bug: str) -> None:
     protocol, path, old, new = OVERLOOKED[bug]
+    fixed: dict[str, Any] = {**SEVERAL, "group_protocol": protocol}
     function = function_at(path)
     with patched({function: compiled(function, edited(tree_of(function), old, new))}):
-        found = first_failing_seed(range(2), **{**SEVERAL, "group_protocol": protocol})
+        found = first_failing_seed(range(2), **fixed)
     assert found is not None
     assert "no partition" in str(found.what)

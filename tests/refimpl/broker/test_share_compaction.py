@@ -130,7 +130,8 @@ class CompactedQueue(RuleBasedStateMachine):
         self.locks_end()
         silent = 0
         while silent < 2:  # a fetch gives a part of what is free; the first one has the state read
-            silent = 0 if any([self.takes(member) for member in "ab"]) else silent + 1
+            taken = [self.takes(member) for member in "ab"]
+            silent = 0 if any(taken) else silent + 1
         shares = list(self.node.cluster.node.share_partitions.shared.values())
         assert [one.share.start for one in shares] == [self.log.end], "the group stands still"
 
