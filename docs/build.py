@@ -22,6 +22,7 @@ from examples.recipe.faults import FAULTS
 from examples.recipe.page import page
 from examples.recipe.results import Results
 from examples.recipe.steps import rows
+from properties.tla.specs import ModelConfig
 from traces.second_checker import PREDICATES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,16 +89,17 @@ VERDICTS = """\
 
 What TLC must say of every configuration. Built from the tables beside the modules by `make docs`;
 `highwater spec` holds them; those marked *full* with `--full`, or when they are named. *length*
-counts the states of the shortest counterexample.
+counts the states of the shortest counterexample. *bounds* are those of
+the model that shows a bug: all constants that are no rules or settings.
 {% for module, rows in tables %}
 ## {{ module }}
 
-| configuration | expected | length | distinct | depth | history | |
-|---|---|---|---|---|---|---|
+| configuration | expected | length | distinct | depth | bounds | history | |
+|---|---|---|---|---|---|---|---|
 {%- for row in rows %}
 | `{{ row.cfg }}` \
 | {{ "passes" if row.expect == "pass" else "`%s` is violated" % row.property }} \
-| {{ row.length or "" }} | {{ "{:,}".format(row.distinct) }} | {{ row.depth }} \
+| {{ row.length or "" }} | {{ "{:,}".format(row.distinct) }} | {{ row.depth }} | {{ row.bounds }} \
 | {{ [row.kip, row.jira] | select | join(", ") }} | {{ row.note }}{{ " *(full)*" if row.full }} |
 {%- endfor %}
 {% endfor %}"""
@@ -132,9 +134,16 @@ def function(name: str) -> tuple[Path, str]:
 
 
 def table(module: str) -> list[dict[str, Any]]:
-    """The rows of a module's table of verdicts."""
+    """The rows of a module's table of verdicts, those of bugs with the bounds that show them."""
     path = SPECS / module / "verdicts.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))["verdict"]
+    told = tomllib.loads(path.read_text(encoding="utf-8"))
+    rows: list[dict[str, Any]] = told["verdict"]
+    for row in rows:
+        constants = ModelConfig.read(path.parent / "cfg" / f"{row['cfg']}.cfg").assigned()
+        bounds = {name: of for name, of in constants.items() if name not in told.get("rules", ())}
+        named = ", ".join(f"{name} = {of}" for name, of in bounds.items())
+        row["bounds"] = named if row["kind"] == "bug" else ""
+    return rows
 
 
 def second(id: str) -> dict[str, str]:
