@@ -11,6 +11,7 @@ from refimpl.configs import BROKER
 from refimpl.coordinator.operation import Answer, SetTimer, TimerKey, TransactionalWrite
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.consumer import REBALANCE, SESSION
+from refimpl.groups.consumer_assignment import is_homogeneous
 from refimpl.groups.registry import new_coordinator
 from refimpl.groups.shard import GroupCoordinator
 from refimpl.groups.topics import TopicDescription
@@ -351,6 +352,48 @@ def test_the_last_to_leave_is_described_and_the_group_may_go(coordinator: Coordi
     coordinator.beat("a", -1)
     assert coordinator.ask(m.DeleteGroupRequest(GROUP)).error is None
     assert coordinator.here.shard.store.groups.get(GROUP) is None
+
+
+def test_members_of_different_topics_get_only_their_own(coordinator: Coordinator) -> None:
+    coordinator.topics.has("u", U, 2)
+    for member, name in (("a", "t"), ("b", "u")):
+        coordinator.join(member, subscribed_topic_names=(name,))
+        coordinator.later(1_000)
+    coordinator.beat("a", 2)
+    target = coordinator.group.target
+    assert {member: {topic for topic, _ in of} for member, of in target.items()} == {
+        "a": {T},
+        "b": {U},
+    }
+    assert not is_homogeneous(coordinator.group)
+
+
+def test_members_that_say_the_same_are_told_from_those_that_do_not() -> None:
+    names: dict[str, Any] = {"subscribed_topic_names": ("t",)}
+    regex: dict[str, Any] = {"subscribed_topic_names": (), "subscribed_topic_regex": "t"}
+    for said, same in (((names, names), True), ((regex, regex), True), ((names, regex), False)):
+        coordinator = Coordinator()
+        for member, of in zip("ab", said, strict=True):
+            coordinator.join(member, **of)
+        assert is_homogeneous(coordinator.group) is same
+    both = Coordinator()
+    both.join("a", **names | {"subscribed_topic_regex": "t"})
+    assert not is_homogeneous(both.group)
+
+
+def test_a_description_has_the_regular_expression(coordinator: Coordinator) -> None:
+    coordinator.join("a", subscribed_topic_names=("u",), subscribed_topic_regex="t.*")
+    (member,) = coordinator.ask(m.ConsumerGroupDescribeRequest(GROUP)).members
+    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (("u",), "t.*")
+
+
+def test_a_group_of_offsets_alone_is_no_consumer_group(coordinator: Coordinator) -> None:
+    one = m.CommittedPartition(TopicPartition("t", 0), 7, topic_id=T)
+    assert coordinator.ask(m.OffsetCommitRequest(GROUP, "", -1, None, (one,))).partitions
+    described = coordinator.ask(m.ConsumerGroupDescribeRequest(GROUP))
+    assert described.error == "GROUP_ID_NOT_FOUND"
+    assert "is not a consumer group" in described.error_message
+    assert "not found" in coordinator.ask(m.ConsumerGroupDescribeRequest("none")).error_message
 
 
 def all_groups(own: Mapping[str, str]) -> Callable[[str], Mapping[str, str]]:
