@@ -59,6 +59,9 @@ _CLIENTS = {
     "AddOffsetsToTxn": "rdkafka, python, aio",
     "EndTxn": "Java, rdkafka, python, aio",
     "TxnOffsetCommit": "Java, rdkafka, python, aio",
+    "GetTelemetrySubscriptions": "Java, rdkafka",
+    "PushTelemetry": "Java, rdkafka",
+    "ListConfigResources": "Java",
     "DescribeTransactions": "Java",
     "ListTransactions": "Java",
     "OffsetDelete": "Java",
@@ -99,8 +102,6 @@ Tools that need one of these are told so by their client, which reads what ApiVe
 ([security](security.md)) |
 | DescribeQuorum, AddRaftVoter, RemoveRaftVoter | the metadata are kept as with ZooKeeper: there \
 is no quorum of voters. Kafka's brokers on ZooKeeper did not announce DescribeQuorum either |
-| GetTelemetrySubscriptions, PushTelemetry | Kafka announces them only with a plug-in that takes \
-what clients send |
 | streams groups | not built |
 
 ## Where answers differ
@@ -174,6 +175,23 @@ each: no \
 bug of ours met, at most one answer, which its own version can read, other clients served, all \
 memory given back. `make test` has four thousand of them. Each limit has a test that fails \
 without it.
+
+## Clients' metrics and loggers
+
+Clients push their metrics to whoever takes them (KIP-714). `Cluster(client_telemetry=function)` \
+calls the function with a `ClientTelemetry` for each push: who it is from, and OpenTelemetry's \
+MetricsData, decompressed; a list's `append` keeps them. `highwater broker --client-telemetry \
+MODULE:FUNCTION` does so for a process. GetTelemetrySubscriptions and PushTelemetry are \
+announced only then, as in Kafka, whose plug-ins are classes of `metric.reporters`. What clients \
+are asked for are configurations of type `client-metrics`, which `kafka-client-metrics.sh` \
+makes; they are kept as those of topics are. Patterns are RE2's, which has no look-around. An \
+exception of the function is INVALID_RECORD to the client.
+
+`kafka-configs.sh --entity-type broker-loggers` describes and changes the levels of this \
+process's loggers: Python's, by their names, with Kafka's levels. Ours are `highwater.broker`, \
+`highwater.clients` (who is refused), `highwater.certificates`, and `highwater.requests`, which \
+at DEBUG names each request. Brokers of one process share them, and a change lasts until it \
+ends.
 
 ## Faults on real brokers
 

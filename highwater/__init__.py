@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from highwater.packages import check_places, extra_named
 
 if TYPE_CHECKING:
+    from refimpl.api.call import ClientTelemetry as ClientTelemetry
     from refimpl.clients import assignors
     from refimpl.configs import ConfigError as ConfigError
     from refimpl.edge import BlockingCluster as BlockingCluster
@@ -70,6 +71,7 @@ __all__ = [
     "AsyncProducer",
     "BadInput",
     "BlockingCluster",
+    "ClientTelemetry",
     "Cluster",
     "ClusterError",
     "ConfigError",
@@ -112,6 +114,7 @@ __all__ = [
 ]
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
+    "refimpl.api.call": ("ClientTelemetry",),
     "refimpl.configs": ("ConfigError",),
     "refimpl.edge": (
         *("BlockingCluster", "Cluster", "ClusterError", "NoEffectWarning", "NotRunning"),

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from refimpl.api.call import Call, Handling
-from refimpl.api.control import RESOURCES, refused
+from refimpl.api.control import LOGGER, RESOURCES, refused
 from refimpl.controller.config_changes import check_replacement
 from refimpl.controller.errors import ApiError
 from refimpl.messages.cluster import ConfigResource
@@ -26,6 +26,8 @@ class Plan:
 
     check: Callable[[ConfigResource, Any], Any]
     request: Callable[[Any, bool], Any]
+    #: The changes of loggers, which this broker makes itself; None where none may be made
+    loggers: Callable[[Any], None] | None = None
 
 
 def handle(call: Call) -> Handling:
@@ -51,6 +53,10 @@ def altered(call: Call, plan: Plan) -> Handling:
         try:
             if times[key] > 1:
                 raise ApiError("INVALID_REQUEST", TWICE)
+            if key[0] == LOGGER and plan.loggers is not None:
+                plan.loggers(one)
+                results[key] = ResourceResult(resource, None)
+                continue
             if not resource.type:
                 raise ApiError("INVALID_REQUEST", f"Unknown resource type {key[0]}")
             wanted.append((resource, plan.check(resource, one.configs)))

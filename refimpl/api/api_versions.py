@@ -5,7 +5,6 @@ A version that is not served is answered too, in a body of version 0 that names 
 """
 
 import re
-from typing import Any
 
 from refimpl.api.call import Call, Values
 from refimpl.api.table import APIS
@@ -20,14 +19,21 @@ SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 #: a broker for too old to compress (KAFKA-18659)
 FIRST_PRODUCE = 0
 
+TELEMETRY = (71, 72)
+"""GetTelemetrySubscriptions, PushTelemetry"""
+
 
 def handle(call: Call) -> Values:
     """All APIs with their first and last versions, and the features of the cluster.
 
     Versions before 4 leave out a feature that may be at level 0 (KAFKA-17011).
     """
-    if call.version >= WITH_SOFTWARE and not _names_software(call.request):
-        return {"error_code": "INVALID_REQUEST"}
+    if call.version >= WITH_SOFTWARE:
+        request = call.request
+        software = request.client_software_name, request.client_software_version
+        if not all(SOFTWARE.fullmatch(one) for one in software):
+            return {"error_code": "INVALID_REQUEST"}
+        call.session.software = software
     now = call.broker.node.metadata.features
     supported = [
         {"name": name, "min_version": first, "max_version": last}
@@ -42,16 +48,11 @@ def handle(call: Call) -> Values:
     ]
     return {
         "error_code": None,
-        "api_keys": _listed(),
+        "api_keys": _listed(telemetry=call.broker.client_telemetry is not None),
         "supported_features": supported,
         "finalized_features_epoch": now.epoch,
         "finalized_features": finalized,
     }
-
-
-def _names_software(request: Any) -> bool:
-    told = request.client_software_name, request.client_software_version
-    return all(SOFTWARE.fullmatch(one) for one in told)
 
 
 def unsupported() -> Values:
@@ -59,7 +60,8 @@ def unsupported() -> Values:
     return {"error_code": "UNSUPPORTED_VERSION", "api_keys": _listed()}
 
 
-def _listed() -> list[Values]:
+def _listed(*, telemetry: bool = False) -> list[Values]:
+    """All APIs; those of telemetry, as in Kafka, where there is somebody who takes it."""
     return [
         {
             "api_key": api.key,
@@ -67,4 +69,5 @@ def _listed() -> list[Values]:
             "max_version": api.last,
         }
         for api in sorted(APIS.values(), key=lambda one: one.key)
+        if telemetry or api.key not in TELEMETRY
     ]

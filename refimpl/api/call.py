@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from refimpl.broker.node import Node
 from refimpl.configs import Configs
@@ -16,6 +16,25 @@ Answer: TypeAlias = Values | list[Buffer] | None
 """Fields of a response, or its body in parts from a codec of our own, or no response at all."""
 Handling: TypeAlias = Generator[Any, Any, Answer]
 """A handler that asks its node: yields bodies of requests, is sent bodies of responses."""
+
+
+@frozen
+class ClientTelemetry:
+    """Metrics that a client has pushed (KIP-714)."""
+
+    #: In Kafka's writing of a UUID
+    client_instance_id: str
+    client_id: str
+    software_name: str
+    software_version: str
+    address: str
+    principal: str
+    #: True for the last push of the instance
+    is_terminating: bool
+    #: For how long the client waits before its next one
+    push_interval_ms: int
+    #: Of OpenTelemetry's MetricsData as protobuf
+    metrics: bytes
 
 
 class Served(Protocol):
@@ -47,6 +66,19 @@ class Served(Protocol):
         """
         ...
 
+    def new_id(self) -> bytes:
+        """A random UUID (version 4)."""
+        ...
+
+    @property
+    def client_telemetry(self) -> Callable[[ClientTelemetry], Any] | None:
+        """Takes what clients push; None where nobody does, and clients are not asked to."""
+        ...
+
+    def telemetry_failed(self, why: Exception) -> None:
+        """What takes clients' metrics has failed."""
+        ...
+
     def now(self) -> int:
         """The time in ms since 1970."""
         ...
@@ -64,13 +96,16 @@ class Served(Protocol):
         ...
 
 
-@frozen
+@define
 class Session:
-    """The principal and host of a connection's requests, and the listener that it came by."""
+    """The principal and address of a connection's requests, and the listener that it came by."""
 
     host: str = ""
     principal: str = ANONYMOUS
     listener: str = "PLAINTEXT"
+    port: int = 0
+    #: Name and version of the client's software, as its ApiVersions request says (KIP-511)
+    software: tuple[str, str] = ("unknown", "unknown")
 
     @property
     def user(self) -> str:
@@ -111,7 +146,7 @@ class Call:
     version: int
     request: Any
     client_id: str | None = None
-    session: Session = Session()
+    session: Session = field(factory=Session)
     #: Topics whose records the client may neither write nor read
     denied: frozenset[str] = frozenset()
     #: Of the whole request, in bytes

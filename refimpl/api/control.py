@@ -6,14 +6,17 @@ from typing import Any, TypeVar
 from refimpl.api.call import Call
 from refimpl.configs import Configs
 from refimpl.messages.broker import TopicPartition
-from refimpl.messages.cluster import BROKER, GROUP, TOPIC, ConfigResource
+from refimpl.messages.cluster import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigResource
 from refimpl.messages.controller import ControlResponse, Mutator
 from refimpl.wire.messages import milliseconds
 
 R = TypeVar("R")
 
-RESOURCES: Mapping[int, str] = {2: TOPIC, 4: BROKER, 32: GROUP}
-"""Types of resources by their numbers; of others there are no configurations here."""
+RESOURCES: Mapping[int, str] = {2: TOPIC, 4: BROKER, 16: CLIENT_METRICS, 32: GROUP}
+"""Types of resources whose configurations the controller keeps, by their numbers."""
+
+LOGGER = 8
+"""The type of a broker's loggers, whose levels it keeps itself."""
 
 
 def timeout_ms(call: Call) -> int:

@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from refimpl.api.call import Call, Values
-from refimpl.api.control import RESOURCES, configs_of, overrides
+from refimpl.api.control import LOGGER, RESOURCES, configs_of, overrides
 from refimpl.api.errors import MALFORMED
-from refimpl.configs import Entry
+from refimpl.api.loggers import levels
+from refimpl.configs import Entry, Source
 from refimpl.controller.errors import ApiError
 from refimpl.controller.topics import check_name
-from refimpl.messages.cluster import GROUP, TOPIC, ConfigResource
+from refimpl.messages.cluster import CLIENT_METRICS, GROUP, TOPIC, ConfigResource
+
+LOGGERS = Source.DYNAMIC_BROKER_LOGGER_CONFIG
 
 
 def handle(call: Call) -> Values:
@@ -38,6 +41,8 @@ def _result(call: Call, resource: Any) -> Values:
 
 def _entries(call: Call, resource: Any) -> Iterable[Entry]:
     name, kind = resource.resource_name, RESOURCES.get(resource.resource_type)
+    if resource.resource_type == LOGGER:
+        return _loggers(call, name)
     if kind is None:
         raise ApiError("INVALID_REQUEST", MALFORMED)
     configs = configs_of(call)
@@ -50,13 +55,27 @@ def _entries(call: Call, resource: Any) -> Iterable[Entry]:
         if not name:
             raise ApiError("INVALID_REQUEST", "Group name must not be empty")
         return configs.describe_group(overrides(call, ConfigResource(GROUP, name)))
+    if kind == CLIENT_METRICS:
+        if not name:
+            message = "Client metrics subscription name must not be empty"
+            raise ApiError("INVALID_REQUEST", message)
+        own = overrides(call, ConfigResource(CLIENT_METRICS, name))
+        return configs.describe_subscription(own)
     if not name:
         return configs.describe_all_brokers()
     check_this_broker(call, name)
     return configs.describe_broker()
 
 
-def check_this_broker(call: Call, name: str) -> None:
+def _loggers(call: Call, name: str) -> Iterable[Entry]:
+    """The levels of loggers, which have neither types nor synonyms."""
+    if not name:
+        raise ApiError("INVALID_REQUEST", "Broker id must not be empty")
+    check_this_broker(call, name, or_empty="")
+    return [Entry(one, at, LOGGERS, False, False, None, (), "") for one, at in levels().items()]
+
+
+def check_this_broker(call: Call, name: str, or_empty: str = " or empty string,") -> None:
     """A broker answers for itself alone; ApiError."""
     here = call.broker.node.id
     try:
@@ -65,7 +84,7 @@ def check_this_broker(call: Call, name: str) -> None:
         message = f"Broker id must be an integer, but it is: {name}"
         raise ApiError("INVALID_REQUEST", message) from None
     if number != here:
-        message = f"Unexpected broker id, expected {here} or empty string, but received {name}"
+        message = f"Unexpected broker id, expected {here}{or_empty} but received {name}"
         raise ApiError("INVALID_REQUEST", message)
 
 
@@ -82,5 +101,6 @@ def _entry(one: Entry, asked: Any) -> Values:
             {"name": other.name, "value": other.value, "source": other.source} for other in synonyms
         ],
         "config_type": one.type.value if one.type else 0,
-        "documentation": one.documentation if documented else None,
+        # With loggers Kafka has no documentation, and says so whether it is asked or not.
+        "documentation": one.documentation if documented or one.source == LOGGERS else None,
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 from refimpl.api.alter_configs import Plan, altered
 from refimpl.api.call import Call, Handling
+from refimpl.api.loggers import alter
 from refimpl.controller.config_changes import check_incremental
 from refimpl.messages.cluster import ConfigResource
 from refimpl.messages.controller import ConfigAlteration, IncrementalAlterConfigsRequest
@@ -18,4 +19,8 @@ def handle(call: Call) -> Handling:
         check_incremental(node.id, resource, changes, node.metadata.configs.get(resource, {}))
         return changes
 
-    return altered(call, Plan(plan, IncrementalAlterConfigsRequest))
+    def loggers(one: Any) -> None:
+        plan(ConfigResource("", one.resource_name), one.configs)
+        alter(node.id, one.resource_name, one.configs, validate_only=call.request.validate_only)
+
+    return altered(call, Plan(plan, IncrementalAlterConfigsRequest, loggers))

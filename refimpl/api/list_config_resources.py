@@ -9,7 +9,7 @@ SUPPORTED = {0: (CLIENT_METRICS,), 1: (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METR
 
 
 def handle(call: Call) -> Values:
-    """Brokers, topics, and groups that are configured; client metrics are not here."""
+    """Brokers, topics, and the groups and client metrics that are configured."""
     supported = SUPPORTED[call.version]
     wanted = getattr(call.request, "resource_types", ()) or supported
     if not set(wanted) <= set(supported):
@@ -18,11 +18,14 @@ def handle(call: Call) -> Values:
     names = {
         **dict.fromkeys((BROKER_LOGGER, BROKER), brokers),
         TOPIC: list(call.broker.node.metadata.topics),
-        GROUP: [one.name for one in call.broker.node.metadata.configs if one.type == "group"],
+        **{
+            number: [one.name for one in call.broker.node.metadata.configs if one.type == kind]
+            for number, kind in ((GROUP, "group"), (CLIENT_METRICS, "client-metrics"))
+        },
     }
     found = [
         {"resource_name": name, "resource_type": kind}
-        for kind in (GROUP, BROKER_LOGGER, BROKER, TOPIC)
+        for kind in (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
         if kind in wanted
         for name in names[kind]
     ]

@@ -57,6 +57,8 @@ class Login:
     expires_ms: int | None = field(default=None, init=False)
     #: Whether the client knows how to do it again
     can_repeat: bool = field(default=False, init=False)
+    #: What ApiVersions has said of the client's software, if it came
+    session: Session = field(factory=Session, init=False)
     _done_ms: int = field(default=0, init=False)
     _exchange: Exchange | None = field(default=None, init=False)
     _is_wrapped: bool = field(default=False, init=False)
@@ -104,7 +106,7 @@ class Login:
             self._was_asked = True
             _, start = read_client_id(data, flexible=is_flexible(key, version))
             request = read_request(key, version, data, start)
-            told = api_versions.handle(Call(self.broker, key, version, request, None, Session()))
+            told = api_versions.handle(Call(self.broker, key, version, request, None, self.session))
             body = write_response(key, version, told)
             return frame(response_header(correlation_id, flexible=False), [body])
         if key != HANDSHAKE or not _serves(key, version):

@@ -92,6 +92,8 @@ APIS: Mapping[int, Api] = {
         Api(66, "ListTransactions", 0, 2, "list_transactions"),
         Api(68, "ConsumerGroupHeartbeat", 0, 1, "consumer_group_heartbeat"),
         Api(69, "ConsumerGroupDescribe", 0, 1, "consumer_group_describe"),
+        Api(71, "GetTelemetrySubscriptions", 0, 0, "get_telemetry_subscriptions"),
+        Api(72, "PushTelemetry", 0, 0, "push_telemetry"),
         Api(74, "ListConfigResources", 0, 1, "list_config_resources"),
         Api(75, "DescribeTopicPartitions", 0, 0, "describe_topic_partitions"),
         Api(76, "ShareGroupHeartbeat", 1, 1, "share_group_heartbeat"),

@@ -67,6 +67,9 @@ class BrokerConfig:
     quota_window_num: int = _broker("quota.window.num")
     quota_window_size_seconds: int = _broker("quota.window.size.seconds")
 
+    #: The largest size of metrics that a client pushes at once, as it compressed them
+    telemetry_max_bytes: int = _broker("telemetry.max.bytes")
+
     @classmethod
     def of(cls, configs: Configs) -> "BrokerConfig":
         """The settings of a broker with these configurations."""

@@ -37,6 +37,7 @@ from refimpl.broker.transaction_coordinators import TransactionCoordinators
 from refimpl.broker.transactional_produce import TransactionalProduces
 from refimpl.broker.verification import Guards, Verifications
 from refimpl.configs import Configs
+from refimpl.controller.client_metrics import ClientMetrics
 from refimpl.controller.client_quotas import ClientQuotas
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
@@ -111,6 +112,7 @@ class Node:
     offsets: Offsets = field(init=False)
     descriptions: Descriptions = field(init=False)
     client_quotas: ClientQuotas = field(init=False)
+    client_metrics: ClientMetrics = field(init=False)
     #: None where everybody may do everything
     authorizer: Authorizer | None = field(init=False)
     leader: Leader = field(init=False)
@@ -155,6 +157,7 @@ class Node:
             self.config.quota_window_num,
             1000 * self.config.quota_window_size_seconds,
         )
+        self.client_metrics = ClientMetrics(self.metadata, self.config.telemetry_max_bytes)
         self.authorizer = authorizer_of(self.configs, self.metadata.acls)
         self.leader = Leader(context, self.produces, self.fetches, self.deletes)
         self.fetchers = Fetchers(context)

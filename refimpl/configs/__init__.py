@@ -3,6 +3,7 @@
 from refimpl.configs.definition import (
     AUTHORIZER,
     BROKER,
+    CLIENT_METRICS,
     CONSUMER,
     GROUP,
     PRODUCER,
@@ -27,6 +28,7 @@ __all__ = [
     "AUTHORIZER",
     "BROKER",
     "BROKER_NAME",
+    "CLIENT_METRICS",
     "CONSUMER",
     "GROUP",
     "GROUP_NAME",

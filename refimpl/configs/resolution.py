@@ -10,7 +10,14 @@ from itertools import dropwhile
 
 from attrs import evolve, field, frozen
 
-from refimpl.configs.definition import BROKER, GROUP, INTERNAL, TOPIC, Definition
+from refimpl.configs.definition import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    INTERNAL,
+    TOPIC,
+    Definition,
+)
 from refimpl.configs.synonyms import BROKER_NAME, GROUP_NAME, chain, in_units_of, weaker
 from refimpl.configs.values import Type, Value, show
 
@@ -23,6 +30,8 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
     GROUP_CONFIG = 8
 
 
@@ -63,6 +72,7 @@ class Kind:
 
 TOPICS = Kind(TOPIC, BROKER_NAME, Source.TOPIC_CONFIG, with_default=False)
 GROUPS = Kind(GROUP, GROUP_NAME, Source.GROUP_CONFIG, with_default=True)
+SUBSCRIPTIONS = Kind(CLIENT_METRICS, {}, Source.CLIENT_METRICS_CONFIG, with_default=False)
 
 
 @frozen
@@ -110,6 +120,10 @@ class Configs:
     def describe_group(self, overrides: Mapping[str, str]) -> Iterator[Entry]:
         """Every configuration of a group."""
         return self._describe(GROUPS, overrides)
+
+    def describe_subscription(self, overrides: Mapping[str, str]) -> Iterator[Entry]:
+        """Every configuration of a subscription to clients' metrics."""
+        return self._describe(SUBSCRIPTIONS, overrides)
 
     def describe_broker(self) -> Iterator[Entry]:
         """Every configuration of this broker, and whatever else it was given."""
@@ -199,7 +213,8 @@ def _entry(
 
 
 def _sensitive(name: str) -> bool:
-    definition = BROKER.get(name) or TOPIC.get(name) or GROUP.get(name)
+    tables = (BROKER, TOPIC, GROUP, CLIENT_METRICS)
+    definition = next((one[name] for one in tables if name in one), None)
     return definition is None or definition.type is Type.PASSWORD
 
 

@@ -5,25 +5,35 @@ from collections.abc import Mapping
 from attrs import field, frozen
 
 from refimpl.configs import BROKER as BROKER_SETTINGS
+from refimpl.configs import CLIENT_METRICS as SUBSCRIPTION_SETTINGS
 from refimpl.configs import GROUP as GROUP_SETTINGS
 from refimpl.configs import TOPIC as TOPIC_SETTINGS
 from refimpl.configs import ConfigError, Configs, is_list, show, validate_group, validate_topic
+from refimpl.controller.client_metrics import check_subscription
 from refimpl.controller.errors import ApiError
 from refimpl.controller.topics import check_name
-from refimpl.messages.cluster import BROKER, GROUP, TOPIC, ConfigResource
+from refimpl.messages.cluster import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigResource
 
-SETTINGS = {TOPIC: TOPIC_SETTINGS, BROKER: BROKER_SETTINGS, GROUP: GROUP_SETTINGS}
+SETTINGS = {
+    TOPIC: TOPIC_SETTINGS,
+    BROKER: BROKER_SETTINGS,
+    GROUP: GROUP_SETTINGS,
+    CLIENT_METRICS: SUBSCRIPTION_SETTINGS,
+}
 
 
 @frozen
 class KafkaConfigSchema:
-    """Every topic, group and broker setting of Kafka 4.3; `configs` are the controller's own."""
+    """Every setting of topics, groups, brokers and client metrics of Kafka 4.3; `configs` are the
+    controller's own.
+    """
 
     configs: Configs = field(factory=Configs)
 
     def is_list(self, resource_type: str, key: str) -> bool:
-        """True if values of this key are lists, separated by commas."""
-        return is_list(SETTINGS[resource_type], key)
+        """True if values of this key may be appended to, separated by commas."""
+        # Those of subscriptions are lists as well, and Kafka appends to none of them.
+        return resource_type != CLIENT_METRICS and is_list(SETTINGS[resource_type], key)
 
     def default(self, resource_type: str, key: str) -> str | None:
         """The value of a key that is not set."""
@@ -42,6 +52,9 @@ class KafkaConfigSchema:
         """
         if resource.type == BROKER:
             _check_broker_name(resource.name)
+            return
+        if resource.type == CLIENT_METRICS:
+            check_subscription(resource.name, values)
             return
         if not resource.name:
             message = f"Default {resource.type} resources are not allowed."

@@ -181,4 +181,4 @@ class Loaded:
         here.metadata.apply(registration)
 
 
-_KINDS = ("topics", "brokers", "groups", "users", "clients", "ips")
+_KINDS = (*znodes.FOLDERS.values(), "users", "clients", "ips")

@@ -15,6 +15,7 @@ from refimpl.machines.messages import LeaderAndIsr
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import (
     BROKER,
+    CLIENT_METRICS,
     CLUSTER_DEFAULT,
     GROUP,
     TOPIC,
@@ -40,13 +41,19 @@ DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_IDS = "/latest_producer_id_block"
 FEATURES = "/feature"
 CONFIGS = "/config"
+FOLDERS: Mapping[str, str] = {
+    **{TOPIC: "topics", BROKER: "brokers", GROUP: "groups"},
+    CLIENT_METRICS: "client-metrics",
+}
+"""The folder of each type of resource."""
+
 DEFAULT = "<default>"
 USER = "user"
 LITERAL_ACLS, PREFIXED_ACLS = "/kafka-acl", "/kafka-acl-extended/prefixed"
 
 ROOTS = (
     *("/brokers", BROKER_IDS, BROKER_EPOCHS, TOPICS, "/admin", DELETE_TOPICS, CONFIGS),
-    *(f"{CONFIGS}/{kind}" for kind in ("topics", "brokers", "groups", "users", "clients", "ips")),
+    *(f"{CONFIGS}/{kind}" for kind in (*FOLDERS.values(), "users", "clients", "ips")),
     PRODUCER_IDS,
     *(LITERAL_ACLS, "/kafka-acl-extended", PREFIXED_ACLS),
 )
@@ -247,9 +254,9 @@ def config_path(resource: ConfigResource) -> str:
     name = resource.name
     if resource.type == BROKER and name == CLUSTER_DEFAULT:
         name = DEFAULT
-    if resource.type == GROUP:
+    if resource.type in (GROUP, CLIENT_METRICS):
         name = quote(name, safe="")
-    return f"{CONFIGS}/{resource.type}s/{name}"
+    return f"{CONFIGS}/{FOLDERS[resource.type]}/{name}"
 
 
 def quota_path(entity: QuotaEntity) -> tuple[str, ...]:
@@ -272,8 +279,8 @@ def entity_of(path: str) -> QuotaEntity | ConfigResource:
         return ConfigResource(TOPIC, name)
     if kind == "brokers":
         return ConfigResource(BROKER, CLUSTER_DEFAULT if name == DEFAULT else name)
-    if kind == "groups":
-        return ConfigResource(GROUP, unquote(name))
+    if kind in (FOLDERS[GROUP], FOLDERS[CLIENT_METRICS]):
+        return ConfigResource(GROUP if kind == FOLDERS[GROUP] else CLIENT_METRICS, unquote(name))
     types = {"users": USER, "clients": "client-id", "ips": "ip"}
     pairs = [(kind, name), *zip(more[::2], more[1::2], strict=True)]
     return frozenset(

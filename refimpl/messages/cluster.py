@@ -19,7 +19,7 @@ from refimpl.security.scram import ScramCredential
 K = TypeVar("K")
 V = TypeVar("V")
 
-TOPIC, BROKER, GROUP = "topic", "broker", "group"
+TOPIC, BROKER, GROUP, CLIENT_METRICS = "topic", "broker", "group", "client-metrics"
 """Types of resources that have configurations."""
 
 CLUSTER_DEFAULT = ""
@@ -44,8 +44,8 @@ class Endpoint(NamedTuple):
 
 
 class ConfigResource(NamedTuple):
-    """The owner of a configuration: a topic or a group by its name, a broker by its id in
-    digits.
+    """The owner of a configuration: a topic, a group or a subscription to clients' metrics by its
+    name, a broker by its id in digits.
     """
 
     type: str

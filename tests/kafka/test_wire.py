@@ -13,11 +13,12 @@ from chaos.real.kafka.cluster import cluster
 from chaos.real.kafka.judge import Judge, KafkaBroker
 from tests.wire.recording import differences, keep, kept, record
 from tests.wire.scripts import OF_THREE, SCRIPTS
+from tests.wire.telemetry_scripts import SETTINGS
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_kafka_answers_what_was_recorded(script: str, judge: Judge, tmp_path: Path) -> None:
-    broker = KafkaBroker(tmp_path)
+    broker = KafkaBroker(tmp_path, SETTINGS.get(script, {}))
     broker.format(judge)
     with broker.running():
         steps = record(script, broker.port, lagging=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
-from uuid import UUID
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from attrs import define, field, frozen
 
@@ -112,6 +112,22 @@ class Base:
     values: Callable[[Scene], Mapping[str, Any]]
     once: Callable[[Scene], None] = lambda scene: None
     before: Callable[[Scene], None] = lambda scene: None
+
+
+def _instance(scene: Scene) -> UUID:
+    """A client's instance, which only this request has."""
+    return uuid5(NAMESPACE_OID, scene.new)
+
+
+def _subscribe(scene: Scene) -> None:
+    answer = scene.do("GetTelemetrySubscriptions", 0, client_instance_id=_instance(scene))
+    scene.known["subscription_id"] = answer["subscription_id"]
+
+
+def _push(scene: Scene) -> dict[str, Any]:
+    known = {"client_instance_id": _instance(scene), "terminating": False}
+    metrics = {"compression_type": 0, "metrics": b"metrics"}
+    return {**known, "subscription_id": scene.known["subscription_id"], **metrics}
 
 
 def _group(scene: Scene) -> dict[str, Any]:
@@ -541,6 +557,8 @@ BASES: Mapping[str, tuple[Base, ...]] = {
             lambda scene: _join_consumer(scene),
         ),
     ),
+    "GetTelemetrySubscriptions": (Base(lambda scene: {"client_instance_id": _instance(scene)}),),
+    "PushTelemetry": (Base(_push, before=_subscribe),),
     "ListConfigResources": (Base(_only(resource_types=[2])),),
     "DescribeTopicPartitions": (
         Base(

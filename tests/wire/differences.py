@@ -53,6 +53,12 @@ ROWS: tuple[Row, ...] = (
         "collisions with topics that exist, and makes both; we refuse the second",
     ),
     Row(
+        "DescribeConfigs",
+        r"configs\[\w+\]\.documentation$",
+        "`documentation`",
+        "in our own words",
+    ),
+    Row(
         "IncrementalAlterConfigs",
         r"responses\[0\]\.error_(code|message)$",
         "operations",

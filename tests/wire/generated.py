@@ -41,6 +41,7 @@ BROKER = {
     "share.coordinator.state.topic.num.partitions": "2",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    "metric.reporters": "Telemetry",
 }
 """Settings of the broker that is asked, beside those of the scripts."""
 

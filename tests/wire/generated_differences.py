@@ -137,13 +137,6 @@ ROWS: tuple[Row, ...] = (
         "is wrong with it",
     ),
     Row(
-        "DescribeConfigs|AlterConfigs|IncrementalAlterConfigs",
-        r"resource_type (8|16)$",
-        r"error_(code|message)$",
-        "loggers, client metrics",
-        "there are none, and their types are refused as unknown ones",
-    ),
-    Row(
         "DescribeConfigs",
         "include_documentation True$",
         r"\.documentation$",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 from attrs import define, field
 
@@ -22,6 +23,8 @@ NO_ID = "00000000-0000-0000-0000-000000000000"
 # By the name of the field: what it is replaced by, unless it is nothing.
 OF_A_RUN = {
     "topic_id": (None, NO_ID, "None"),
+    "client_instance_id": (None, NO_ID, "None", *(str(UUID(int=one)) for one in (1, 7))),
+    "subscription_id": (0,),
     "cluster_id": (None,),
     "port": (),
     "controller_id": (-1,),
@@ -171,7 +174,7 @@ def settled(value: Any, name: str = "") -> Any:
         fields = cast("dict[str, Any]", value)
         rest = {key: settled(one, key) for key, one in fields.items() if key != THROTTLE_TIME}
         return {**rest, THROTTLE_TIME: "<some>"} if fields.get(THROTTLE_TIME) else rest
-    if name == "isr_nodes":
+    if name in ("isr_nodes", "requested_metrics"):
         return sorted(value)
     if isinstance(value, list) and name in IN_ORDER:
         return [settled(one) for one in cast("list[Any]", value)]

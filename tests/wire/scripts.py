@@ -15,6 +15,7 @@ from tests.wire.quota_scripts import quotas, throttles
 from tests.wire.refusal_scripts import describing, leaving, reading, writing
 from tests.wire.role_scripts import roles
 from tests.wire.share_scripts import share_groups, share_offsets, share_sessions, share_states
+from tests.wire.telemetry_scripts import broker_loggers, subscriptions, telemetry
 from tests.wire.transaction_scripts import transactions, transactions_of_brokers
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
@@ -527,4 +528,7 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "share_sessions": share_sessions,
     "share_states": share_states,
     "share_offsets": share_offsets,
+    "subscriptions": subscriptions,
+    "telemetry": telemetry,
+    "broker_loggers": broker_loggers,
 }

@@ -9,6 +9,7 @@ the file anew.
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,8 @@ NAMES = [api.name for api in APIS.values()]
 @pytest.fixture(scope="module")
 def answered() -> Iterator[dict[str, dict[str, Answers]]]:
     """All our answers, by API and chunk."""
-    with BlockingCluster(brokers=1, configs={**CONFIGS, **BROKER}) as cluster:
+    settings: dict[str, Any] = {"configs": {**CONFIGS, **BROKER}, "client_telemetry": id}
+    with BlockingCluster(brokers=1, **settings) as cluster:
         port = int(cluster.bootstrap.rpartition(":")[2])
         warm(port)
         yield {name: {one.id: one.answers() for one in chunks(port, name)} for name in NAMES}

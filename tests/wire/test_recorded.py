@@ -9,6 +9,7 @@ from refimpl.edge.testing.blocking import BlockingCluster
 from tests.wire.differences import ROWS, Row
 from tests.wire.recording import differences, kept, record
 from tests.wire.scripts import OF_THREE, SCRIPTS
+from tests.wire.telemetry_scripts import SETTINGS
 
 # Kafka is given the same settings, of which some have no effect here.
 pytestmark = pytest.mark.filterwarnings("ignore::refimpl.edge.NoEffectWarning")
@@ -38,7 +39,9 @@ def compared() -> tuple[Mapping[str, Unexplained], set[Row]]:
 
 
 def answers(script: str) -> list[dict[str, Any]]:
-    brokers, configs = (3, {}) if script in OF_THREE else (1, CONFIGS)
+    brokers, configs = (
+        (3, {}) if script in OF_THREE else (1, {**CONFIGS, **SETTINGS.get(script, {})})
+    )
     with BlockingCluster(brokers=brokers, configs=configs) as cluster:
         first, _, _ = cluster.bootstrap.partition(",")
         return record(script, int(first.rpartition(":")[2]))

@@ -38,6 +38,7 @@ MOST = 64
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting.")
 @click.option("--id", "broker_id", type=click.IntRange(1), help="This broker alone.")
+@click.option("--client-telemetry", metavar="MODULE:FUNCTION", help="Takes clients' metrics.")
 @click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="Where its cluster's metadata are.")
 def broker(
     brokers: int,
@@ -47,6 +48,7 @@ def broker(
     config: Path | None,
     settings: tuple[str, ...],
     broker_id: int | None,
+    client_telemetry: str | None,
     zookeeper: str | None,
 ) -> None:
     """Serve Kafka's protocol with brokers 1 to N on consecutive ports.
@@ -59,6 +61,9 @@ def broker(
     With --id N and --zookeeper the process is one broker of a cluster whose metadata are in
     ZooKeeper, where Kafka 3.9 has them; start as many as there shall be, and any of them may be
     controller. Their logs are in DIR itself.
+
+    --client-telemetry names a Python function that is called with each push of clients' metrics
+    (KIP-714); clients are asked for them only then.
     """
     with _no_collection():
         values, file = _configured(config, settings)
@@ -66,17 +71,35 @@ def broker(
             _ignored(file, "zookeeper.connect", "the metadata are kept here, without --id N")
             del values["zookeeper.connect"]
         host, port, data, more = _served_at(values, host, port, data, file)
+        take = None if client_telemetry is None else _function(client_telemetry)
         zookeeper = zookeeper or values.get("zookeeper.connect")
         cluster: Any
         if zookeeper is not None:
             cluster = _stored_broker(broker_id, zookeeper, port, host, data, values, more)
+            cluster.client_telemetry = take
         elif broker_id is not None:
             raise click.UsageError("--id is for one broker of a cluster: name its --zookeeper")
         else:
             cluster = _cluster(brokers, port, host, data, values, more)
+            cluster.client_telemetry = take
         code = _runner()(serve(cluster))
     if code:
         sys.exit(code)
+
+
+def _function(text: str) -> Callable[..., Any]:
+    """The function of a module that a user names: MODULE:FUNCTION, below the working directory."""
+    module, _, name = text.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(import_module(module), name)
+    except (ValueError, ImportError, AttributeError) as missing:
+        raise click.UsageError(f"--client-telemetry {text}: {missing}") from None
+    finally:
+        sys.path.pop(0)
+    if not callable(found):
+        raise click.UsageError(f"--client-telemetry {text}: a function is expected")
+    return found
 
 
 def _cluster(

@@ -84,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.reader = FrameReader(listener.limits.request_max_bytes)
         self.transport: asyncio.Transport | None = None
-        self.host = ""
+        self.host, self._port = "", 0
         #: Differs from those of all other connections
         self.number = 0
         #: True once a share session may be bound to it
@@ -111,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         """A client has come."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=UNSENT)
-        self.host = (transport.get_extra_info("peername") or ("",))[0]
+        self.host, self._port, *_ = transport.get_extra_info("peername") or ("", 0)
         self._secure()
         connected: socket.socket | None = transport.get_extra_info("socket")
         if connected is not None:  # whose host is gone, and waits for an answer, is found out
@@ -123,9 +123,10 @@ class Connection(asyncio.BufferedProtocol):
         """Take the principal of its certificate, or begin a login."""
         security = self.listener.security
         if security is None:
-            self.session = Session(self.host)
+            self.session = Session(self.host, port=self._port)
             return
-        self.session = Session(self.host, security.principal_of(self.transport), security.name)
+        principal = security.principal_of(self.transport)
+        self.session = Session(self.host, principal, security.name, self._port)
         if security.mechanisms is not None:
             self._login = self.listener.login(None)
             self.reader.limit = min(self.reader.limit, security.max_receive_bytes)
@@ -230,7 +231,10 @@ class Connection(asyncio.BufferedProtocol):
         self._dealt_with()
         self._answers += answers
         if login.principal is not None:
-            self.session = Session(self.host, login.principal, self.session.listener)
+            before = self.session
+            software = before.software if self._logged_in else login.session.software
+            who = self.host, login.principal, before.listener, before.port
+            self.session = Session(*who, software)
             self._login, self._logged_in = None, login
             self.reader.limit = self.listener.limits.request_max_bytes
         return True

@@ -2,14 +2,16 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
 from time import perf_counter_ns
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
 from attrs import define, field, fields_dict
 
-from refimpl.api.call import Served
+from refimpl.api.call import ClientTelemetry, Served
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.file_logs import FileLogs
 from refimpl.broker.forwarding import AutoTopicsConfig
@@ -22,6 +24,7 @@ from refimpl.edge.server.clock import Clock, Timers
 from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
 from refimpl.edge.server.listener import Listener
+from refimpl.edge.server.log import BROKER
 from refimpl.edge.server.log_directory import Begun, Directory, Place
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.network import Network
@@ -74,6 +77,8 @@ class BrokerHost:
     observe: Observe | None = None
     #: What cues hear, where there are any
     watch: Watch | None = None
+    #: Takes what clients push of their metrics, which they are asked for only then
+    client_telemetry: Callable[[ClientTelemetry], Any] | None = None
     clock: Clock = field(factory=Clock)
     faults: Faults = field(factory=Faults)
     node: Node = field(init=False)
@@ -90,6 +95,8 @@ class BrokerHost:
         factory=dict[int, Callable[[Any], None]], init=False
     )
     _asked: int = field(default=0, init=False)
+    #: The numbers of connections, whichever listener they come by
+    _connections: Iterator[int] = field(factory=partial(count[int], 1), init=False)
     _broker_epoch: int = field(default=-1, init=False)
     _backlog: list[Any] = field(factory=list[Any], init=False)
     #: What a pause in the middle of carrying out has left, each with the answers before it
@@ -112,6 +119,7 @@ class BrokerHost:
             *(self, self.limits, self.budget, self.faults, self.watch),
             security=security,
             id=self.id,
+            numbers=self._connections,
         )
         try:
             accepts = self.accepts_at_once
@@ -156,6 +164,7 @@ class BrokerHost:
                 *(broker, self.limits, self.budget, self.faults, self.watch),
                 security=security_of(self.configs, name, lambda: self.node.metadata),
                 id=self.id,
+                numbers=self._connections,
             )
             self._others.append(more)
             taken = more.listen(host, port, accepts=accepts)
@@ -262,6 +271,14 @@ class BrokerHost:
     def now(self) -> int:
         """The time in ms since 1970."""
         return self.clock.now()
+
+    def new_id(self) -> bytes:
+        """A random UUID."""
+        return uuid4().bytes
+
+    def telemetry_failed(self, why: Exception) -> None:
+        """What takes clients' metrics has failed: its client hears INVALID_RECORD."""
+        BROKER.error("client_telemetry failed: %s: %s", type(why).__name__, why)
 
     def elapsed_ns(self) -> int:
         """The time in ns since some moment."""

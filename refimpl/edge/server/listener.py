@@ -3,10 +3,11 @@
 import asyncio
 import socket
 import ssl
-import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
+from logging import DEBUG
 from typing import Any
 
 from attrs import define, field
@@ -19,6 +20,7 @@ from refimpl.edge.server.connection import Connection
 from refimpl.edge.server.failing import failing, with_errors
 from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
+from refimpl.edge.server.log import BROKER, REQUESTS
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
 from refimpl.edge.server.security import ListenerSecurity
@@ -50,6 +52,8 @@ class Listener:
     security: ListenerSecurity | None = None
     #: The broker's number, for what is said of clients
     id: int = 0
+    #: The numbers of connections, which listeners of one broker share
+    numbers: Iterator[int] = field(factory=partial(count[int], 1))
     #: Who asks for what is being begun; told only where there are cues
     client_id: str | None = field(default=None, init=False)
     connections: set[Connection] = field(factory=set[Connection], init=False)
@@ -59,7 +63,6 @@ class Listener:
     paused: bool = field(default=False, init=False)
     ended: bool = field(default=False, init=False)
     refusals: int = field(default=0, init=False)
-    _opened: int = field(default=0, init=False)
     unserved: Unserved = field(init=False)
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _sockets: list[socket.socket] = field(factory=list[socket.socket], init=False)
@@ -122,7 +125,7 @@ class Listener:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as refused:  # too many files are open, perhaps fewer soon
-            print(f"highwater: no client can be accepted: {refused}", file=sys.stderr)
+            BROKER.error("no client can be accepted: %s", refused)
             loop.remove_reader(taken)
             loop.call_later(ACCEPT_AGAIN_S, self._watch, taken)
 
@@ -157,6 +160,8 @@ class Listener:
         """Close the port and cut off all clients, and who is being accepted."""
         self.ended = True
         self._close_sockets()
+        for task in self._accepting:
+            task.cancel()
         if self._sweeper is not None:
             self._sweeper.cancel()
         for connection in list(self.connections):
@@ -192,8 +197,7 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         """A client has come; one too many is sent away."""
         self.connections.add(connection)
-        self._opened += 1
-        connection.number = self._opened
+        connection.number = next(self.numbers)
         if self.ended or len(self.connections) > self.limits.max_connections:
             connection.abort()
         elif throttle_ms := self._throttle_ms(connection.host):
@@ -210,6 +214,8 @@ class Listener:
     def closed(self, connection: Connection) -> None:
         """It has gone, and with it its share sessions."""
         self.connections.discard(connection)
+        if not self.ended:
+            self.broker.node.client_metrics.disconnected(connection.number)
         if connection.has_session and not self.ended:
             self.broker.tell(ShareConnectionLost(connection.number))
 
@@ -217,6 +223,9 @@ class Listener:
         """A request: on to the broker, unless a fault is to happen to it."""
         if received.api.key in SASL and self.security is None:
             self.unserved.login(received.connection.host, received.api.name)
+        if REQUESTS.isEnabledFor(DEBUG):
+            host, name = received.connection.host, received.client_id()
+            REQUESTS.debug("broker %d: %s of %s at %s", self.id, received.api.name, name, host)
         if self.watch is not None:
             self.watch.requested(received.api.name, received.client_id())
         if not self.faults.rules or not self.faults.meet(received):
@@ -250,7 +259,7 @@ class Listener:
 
     def failed(self, api: Api, error: Exception) -> None:
         """A bug of ours: the client sees a closed connection, and everybody else nothing."""
-        print(f"highwater: {api.name} failed, which is a bug in highwater itself", file=sys.stderr)
+        BROKER.critical("%s failed, which is a bug in highwater itself", api.name)
         traceback.print_exception(error)
 
     def unsent(self, connection: Connection) -> None:

@@ -7,10 +7,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 from attrs import define, field
 
+from refimpl.api.call import ClientTelemetry
 from refimpl.configs import Configs
 from refimpl.edge.server.addresses import advertised_listeners_of
 from refimpl.edge.server.limits import limits_of
@@ -59,6 +61,8 @@ class StoredBroker:
     seed: int | None = None
     #: Who runs its processes; a harness may have them observed
     host_type: Callable[..., StoredBrokerHost] = StoredBrokerHost
+    #: Takes the metrics that clients push, which they are asked for only then
+    client_telemetry: Callable[[ClientTelemetry], Any] | None = field(default=None, kw_only=True)
     brokers: int = field(default=1, init=False)
     broker: StoredBrokerHost = field(init=False)
     network: PeerNetwork = field(init=False)
@@ -106,6 +110,7 @@ class StoredBroker:
             new_store=lambda: ZooKeeperStore(hosts, session_ms, root),
             peer_port=peer_port,
             accepts_at_once=False,
+            client_telemetry=self.client_telemetry,
             seed=self.seed,
         )
         try:

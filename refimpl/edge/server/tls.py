@@ -6,7 +6,6 @@ The protocol and its algorithms are OpenSSL's.
 import contextlib
 import os
 import ssl
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from refimpl.configs import ConfigError
+from refimpl.edge.server.log import CERTIFICATES
 from refimpl.edge.stores import (
     Store,
     keystore_of,
@@ -82,9 +82,9 @@ class Tls:
             self._state = state
             try:
                 self._context = context_of(self.settings)
-                print("highwater: certificates were read anew", file=sys.stderr)
+                CERTIFICATES.warning("certificates were read anew")
             except ConfigError as wrong:
-                print(f"highwater: the old certificates stay: {wrong}", file=sys.stderr)
+                CERTIFICATES.error("the old certificates stay: %s", wrong)
         return self._context
 
     def look(self) -> None:

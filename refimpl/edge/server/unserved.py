@@ -1,10 +1,9 @@
 """Requests of clients that a broker does not serve, each reported once on standard error: TLS, a
 login, HTTP, an unknown API."""
 
-import sys
-
 from attrs import define, field
 
+from refimpl.edge.server.log import CLIENTS
 from refimpl.wire.errors import FrameTooLarge, WireError
 
 HANDSHAKE_FAILURE = bytes.fromhex("15030300020228")
@@ -60,4 +59,4 @@ class Unserved:
             return
         self.said.add(what)
         more = " (nothing more is said of such clients)" if len(self.said) > _MOST else ""
-        print(f"highwater: broker {self.broker}: {host} sent {what}{more}", file=sys.stderr)
+        CLIENTS.warning("broker %d: %s sent %s%s", self.broker, host, what, more)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from refimpl.api.call import ClientTelemetry
 from refimpl.broker.partition import Partition
 from refimpl.edge.server import arguments
 from refimpl.edge.server.controller_host import ControllerHost
@@ -30,6 +31,7 @@ class Settings(TypedDict, total=False):
     offsets_topic: bool
     security: Security | None
     more_data: Sequence[Path | str]
+    client_telemetry: Callable[[ClientTelemetry], Any] | None
 
 
 class BlockingMethods(abc.ABC):
@@ -97,6 +99,11 @@ class BlockingMethods(abc.ABC):
     def more_data(self) -> Sequence[Path]:
         """As `Cluster` has it."""
         return self._get("more_data")
+
+    @property
+    def client_telemetry(self) -> Callable[[ClientTelemetry], Any] | None:
+        """As `Cluster` has it."""
+        return self._get("client_telemetry")
 
     @property
     def hosts(self) -> dict[int, BrokerHost]:

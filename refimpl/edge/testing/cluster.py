@@ -15,6 +15,7 @@ from typing import Any, Self, Unpack
 from attrs import define, evolve, field
 from attrs.converters import optional
 
+from refimpl.api.call import ClientTelemetry
 from refimpl.broker.partition import Partition
 from refimpl.configs import Configs
 from refimpl.edge.server import arguments
@@ -89,6 +90,8 @@ class Cluster:
     security: Security | None = None
     #: The log directories besides `data`: each has a `broker-N` as well
     more_data: Sequence[Path] = field(default=(), converter=_paths)
+    #: Takes the metrics that clients push (KIP-714), which they are asked for only then
+    client_telemetry: Callable[[ClientTelemetry], Any] | None = None
     hosts: dict[int, BrokerHost] = field(factory=dict[int, BrokerHost], init=False)
     network: Network = field(factory=Network, init=False)
     controller: ControllerHost = field(init=False)
@@ -106,6 +109,7 @@ class Cluster:
             arguments.whole("seed", self.seed)
         arguments.racks(self.racks, self.brokers)
         arguments.callable_or_none("observe", self.observe)
+        arguments.callable_or_none("client_telemetry", self.client_telemetry)
         secured = {} if self.security is None else self.security.settings(self.port)
         self._settings = arguments.broker_settings(
             {**secured, **self.configs}, self.host, self.port, in_memory=self.data is None
@@ -160,6 +164,7 @@ class Cluster:
                         name: (host, port + number - 1) for name, (host, port) in advertised.items()
                     },
                     observe=self.observe,
+                    client_telemetry=self.client_telemetry,
                 )
                 await self._listen(self.hosts[number])
             await self.settled()

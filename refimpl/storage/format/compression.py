@@ -64,16 +64,16 @@ def compress(codec: Codec, data: bytes) -> bytes:
             return bytes(cramjam.zstd.compress(data, _ZSTD_DEFAULT))
 
 
-def decompress(codec: Codec, data: bytes | memoryview) -> bytes:
+def decompress(codec: Codec, data: bytes | memoryview, most: int | None = None) -> bytes:
     """The decompressed data; invalid input is a corrupt batch.
 
-    Raises MessageTooLarge above the limits of `MOST_BYTES` and `MOST_TIMES`. Memory grows step by
-    step, so that the size that a bomb claims costs nothing. Kafka reads a stream of any length
-    instead.
+    Raises MessageTooLarge above `most`, or else the limits of `MOST_BYTES` and `MOST_TIMES`. Memory
+    grows step by step, so that the size that a bomb claims costs nothing. Kafka reads a stream of
+    any length instead.
     """
     if codec is Codec.NONE:
         return bytes(data)
-    most = max(MOST_BYTES, MOST_TIMES * len(data))
+    most = max(MOST_BYTES, MOST_TIMES * len(data)) if most is None else most
     try:
         if codec is Codec.SNAPPY:
             return _decompress_snappy(bytes(data), most)
