@@ -3,8 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import count
 from time import perf_counter_ns
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
@@ -23,7 +21,7 @@ from refimpl.edge.server.addresses import PLAINTEXT, Address, protocol_of
 from refimpl.edge.server.clock import Clock, Timers
 from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
-from refimpl.edge.server.listener import Listener
+from refimpl.edge.server.listener import Listener, counted
 from refimpl.edge.server.log import BROKER
 from refimpl.edge.server.log_directory import Begun, Directory, Place
 from refimpl.edge.server.memory import Budget
@@ -96,7 +94,7 @@ class BrokerHost:
     )
     _asked: int = field(default=0, init=False)
     #: The numbers of connections, whichever listener they come by
-    _connections: Iterator[int] = field(factory=partial(count[int], 1), init=False)
+    _connections: Iterator[int] = field(factory=counted, init=False)
     _broker_epoch: int = field(default=-1, init=False)
     _backlog: list[Any] = field(factory=list[Any], init=False)
     #: What a pause in the middle of carrying out has left, each with the answers before it

@@ -5,6 +5,7 @@ import socket
 import ssl
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from logging import DEBUG
@@ -24,6 +25,7 @@ from refimpl.edge.server.log import BROKER, REQUESTS
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
 from refimpl.edge.server.security import ListenerSecurity
+from refimpl.edge.server.tls import alert_of
 from refimpl.edge.server.unserved import HANDSHAKE_FAILURE, SASL, Unserved, is_tls
 from refimpl.edge.server.watching import Watch
 from refimpl.messages.share import ShareConnectionLost
@@ -35,8 +37,15 @@ ACCEPT_AGAIN_S = 1.0
 HANDSHAKE_S = 10.0
 """The longest time of a TLS handshake, in seconds."""
 MOST_HANDSHAKES = 10_000
+ALERT_S, UNREAD = 1.0, 1 << 12
+"""How long a refused client may take to read why, and what is read of it at a time."""
 #: What tests would otherwise wait for; anything that is set comes before it
 QUICK: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
+
+
+def counted() -> Iterator[int]:
+    """1, 2, and so on."""
+    return count(1)
 
 
 @define(eq=False)
@@ -53,7 +62,7 @@ class Listener:
     #: The broker's number, for what is said of clients
     id: int = 0
     #: The numbers of connections, which listeners of one broker share
-    numbers: Iterator[int] = field(factory=partial(count[int], 1))
+    numbers: Iterator[int] = field(factory=counted)
     #: Who asks for what is being begun; told only where there are cues
     client_id: str | None = field(default=None, init=False)
     connections: set[Connection] = field(factory=set[Connection], init=False)
@@ -138,17 +147,31 @@ class Listener:
     async def _connect(self, client: socket.socket) -> None:
         """Let a client in, after the handshake where there is one. One that fails is told of."""
         security = self.security
-        more: dict[str, Any] = {}
-        host = client.getpeername()[0] if security is not None else ""
-        if security is not None and security.tls is not None:
-            more = {"ssl": security.tls.context(), "ssl_handshake_timeout": HANDSHAKE_S}
-        try:
-            await self._loop.connect_accepted_socket(lambda: Connection(self), client, **more)
-        except ssl.SSLError as failed:
-            reason = failed.reason or "no handshake"
-            self.unserved.handshake(host, reason.replace("_", " ").lower())
-        except (OSError, TimeoutError):
-            client.close()
+        if security is None or security.tls is None:
+            with suppress(OSError):
+                await self._loop.connect_accepted_socket(lambda: Connection(self), client)
+            return
+        host = client.getpeername()[0]
+        more: Any = {"ssl": security.tls.context(), "ssl_handshake_timeout": HANDSHAKE_S}
+        with client.dup() as spare:  # outlives what the event loop does to the client at a failure
+            try:
+                await self._loop.connect_accepted_socket(lambda: Connection(self), client, **more)
+            except ssl.SSLError as failed:
+                reason = failed.reason or "no handshake"
+                self.unserved.handshake(host, reason.replace("_", " ").lower())
+                await self._end_with(spare, alert_of(failed))
+            except (OSError, TimeoutError):
+                client.close()
+
+    async def _end_with(self, client: socket.socket, alert: bytes) -> None:
+        """Tell a client why its handshake has failed, and let it read that: what came from it and
+        is not read would reset the connection, and take the alert along."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(ALERT_S):
+                await self._loop.sock_sendall(client, alert)
+                client.shutdown(socket.SHUT_WR)
+                while await self._loop.sock_recv(client, UNREAD):
+                    pass
 
     def _close_sockets(self) -> None:
         for taken in self._sockets:

@@ -30,6 +30,7 @@ CLIENT_AUTH = {
     "required": ssl.CERT_REQUIRED,
 }
 LOOK_AGAIN_S = 1.0
+ALERT = "alert"
 
 
 @frozen(kw_only=True)
@@ -102,9 +103,48 @@ class Tls:
         return found
 
 
+class _Handshake(ssl.SSLObject):
+    """A connection's TLS, which keeps the alert that says why its handshake has failed.
+
+    Event loops drop what a failed handshake leaves to be sent, and a client whose certificate is
+    refused would only see its connection end.
+    """
+
+    outgoing: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        """Go on with it. Raises SSLError, whose alert `alert_of` finds."""
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as failed:
+            vars(failed)[ALERT] = self.outgoing.read()
+            raise
+
+
+class _Context(ssl.SSLContext):
+    """A context whose handshakes know where their bytes go."""
+
+    def wrap_bio(
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **more: Any
+    ) -> ssl.SSLObject:
+        """TLS over these bytes."""
+        made = super().wrap_bio(incoming, outgoing, *args, **more)
+        assert isinstance(made, _Handshake)
+        made.outgoing = outgoing
+        return made
+
+
+def alert_of(failed: ssl.SSLError) -> bytes:
+    """The alert that a failed handshake has left to be sent."""
+    return vars(failed).get(ALERT, b"")
+
+
 def context_of(settings: TlsSettings) -> ssl.SSLContext:
     """A server's context. Raises ConfigError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = _Context(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = _Handshake
     restrict(context, settings.protocols, settings.ciphers)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     load_key(context, settings.keystore)
