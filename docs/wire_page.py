@@ -13,7 +13,7 @@ from tests.wire.differences import ROWS
 from tests.wire.generated import kept as answers_of
 from tests.wire.generated_differences import ROWS as GENERATED_ROWS
 from tests.wire.generated_differences import still_open
-from tests.wire.recording import kept
+from tests.wire.recording import errors_of, is_retriable, kept
 from tests.wire.scripts import OF_THREE, SCRIPTS
 
 _HEAD = """\
@@ -176,6 +176,16 @@ bug of ours met, at most one answer, which its own version can read, other clien
 memory given back. `make test` has four thousand of them. Each limit has a test that fails \
 without it.
 
+## Final and retriable
+
+After a retriable error a client asks again until its time is over, two minutes with a Java producer; \
+after a final one it tells its application. Our errors are of Kafka's class wherever the answers are \
+compared: no row above may excuse another one. These are the errors that Kafka gives there, by its \
+own list:
+
+| API | final | retriable |
+|---|---|---|
+{errors}
 ## Clients' metrics and loggers
 
 Clients push their metrics to whoever takes them (KIP-714). `Cluster(client_telemetry=function)` \
@@ -274,6 +284,20 @@ _FIGURES = Path(__file__).parent / "wire_figures.md"
 _LIMITS = {"most_mib": MOST_BYTES >> 20, "most_times": MOST_TIMES, "most_named": MOST_NAMED}
 
 
+def _errors() -> str:
+    """Rows of the errors that Kafka answers to the requests of each API."""
+    found = {one.name: set(errors_of(answers_of(one.name))) for one in APIS.values()}
+    for name in (*SCRIPTS, *OF_THREE):
+        for step in kept(name):
+            found[step["api"]].update(errors_of(step["answer"]))
+    return "".join(
+        f"| {api} | {', '.join(sorted(errors - again))} | {', '.join(sorted(again))} |\n"
+        for api, errors in found.items()
+        for again in ({one for one in errors if is_retriable(one)},)
+        if errors
+    )
+
+
 def page() -> str:
     """The whole page."""
     compared = _compared()
@@ -289,7 +313,8 @@ def page() -> str:
         for api, where, reason in dict.fromkeys(explained)
     )
     suites = "".join(map(_suite, compared_suites()))
-    behaviour = _BEHAVIOUR.format(figures=_FIGURES.read_text(), suites=suites, **_LIMITS)
+    of = {"figures": _FIGURES.read_text(), "suites": suites, "errors": _errors()}
+    behaviour = _BEHAVIOUR.format(**of, **_LIMITS)
     return "".join(
         (
             _HEAD.format(steps=steps, **_generated()),

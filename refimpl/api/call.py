@@ -76,7 +76,7 @@ class Served(Protocol):
         ...
 
     def telemetry_failed(self, why: Exception) -> None:
-        """What takes clients' metrics has failed."""
+        """The function that takes clients' metrics has failed."""
         ...
 
     def now(self) -> int:

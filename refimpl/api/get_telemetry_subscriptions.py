@@ -11,7 +11,7 @@ ACCEPTED = (4, 3, 1, 2)
 
 
 def handle(call: Call) -> Values:
-    """What the subscriptions for this client ask for; a client without an id is given one."""
+    """The metrics that a client is asked for; one without an id is given one."""
     node = call.broker.node
     client = instance_of(call)
     if client.id == ZERO:

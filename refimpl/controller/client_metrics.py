@@ -1,4 +1,4 @@
-"""Clients' metrics (KIP-714): what a client is asked to push, and what it may push when.
+"""Clients' metrics (KIP-714): what a client is asked to push, and when it may.
 
 Kafka's ClientMetricsManager. A subscription is a configuration of its own: prefixes of metrics, an
 interval, and the clients that it is for. A client is known by the id of its instance, to this
@@ -128,7 +128,7 @@ class ClientInstance:
 
 @frozen
 class Asked:
-    """What an instance is asked for; the id says when that has changed."""
+    """The metrics that an instance is asked for; the id says when that has changed."""
 
     subscription_id: int
     metrics: Sequence[str]
@@ -137,7 +137,7 @@ class Asked:
 
 @define(eq=False)
 class _Instance:
-    """What is known of one instance: what it is asked for, and its last requests in ms."""
+    """One instance: what it is asked for, and its last requests in ms."""
 
     client: ClientInstance
     asked: Asked
@@ -172,7 +172,7 @@ class ClientMetrics:
     instances: OrderedDict[bytes, _Instance] = field(factory=OrderedDict[bytes, _Instance])
 
     def subscribe(self, now: int, client: ClientInstance) -> Asked:
-        """What an instance is asked for. Raises ApiError."""
+        """The metrics that an instance is asked for. Raises ApiError."""
         one = self._instance(now, client)
         if not one.get(now) and one.last_error not in _FORGIVEN:
             raise ApiError("THROTTLING_QUOTA_EXCEEDED")

@@ -9,6 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
+from tests.wire.recording import is_same_class
+
 ANY = object()
 
 
@@ -32,6 +34,7 @@ class Row:
         return (
             re.fullmatch(self.api, step["api"]) is not None
             and re.search(self.path, path) is not None
+            and is_same_class(path, theirs, ours)
             and (self.theirs is ANY or self.theirs == theirs)
             and (self.ours is ANY or self.ours == ours)
         )

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from tests.wire.generated import FOLDER, HUNG, Answer, Answers
-from tests.wire.recording import differences
+from tests.wire.recording import differences, is_same_class
 
 OPEN = FOLDER / "open.json"
 _NAMES = re.compile(r"k\d+v\d+b\d+(-\d+)?")
@@ -45,6 +45,7 @@ class Row:
             re.fullmatch(self.api, api) is not None
             and re.search(self.label, label) is not None
             and re.search(self.path, path) is not None
+            and is_same_class(path, theirs, ours)
             and re.fullmatch(self.theirs, json.dumps(theirs), re.DOTALL) is not None
             and re.fullmatch(self.ours, json.dumps(ours), re.DOTALL) is not None
         )

@@ -13,6 +13,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from attrs import define, field
+from kio.schema.errors import ErrorCode
 
 from tests.wire.asking import NOW
 from tests.wire.client import Client
@@ -243,6 +244,32 @@ def differences(theirs: Any, ours: Any, path: str = "") -> Iterator[tuple[str, A
         return
     for key in {**one, **other}:
         yield from differences(one.get(key), other.get(key), f"{path}{key}")
+
+
+def is_retriable(error: str) -> bool:
+    """True if clients ask again after this error, until their time is over."""
+    return ErrorCode[error.lower()].retriable
+
+
+def is_same_class(path: str, theirs: Any, ours: Any) -> bool:
+    """False for two errors of which one is final and the other is retriable: after the one a client
+    gives up, and after the other it asks for minutes. No reason excuses that."""
+    errors = [one for one in (theirs, ours) if isinstance(one, str) and one != "NONE"]
+    if not path.endswith(".error_code") or len(errors) < 2:
+        return True
+    return is_retriable(errors[0]) == is_retriable(errors[1])
+
+
+def errors_of(answer: Any) -> Iterator[str]:
+    """Every error in an answer."""
+    if isinstance(answer, dict):
+        for key, one in cast("dict[str, Any]", answer).items():
+            if key == "error_code" and isinstance(one, str) and one != "NONE":
+                yield one
+            yield from errors_of(one)
+    if isinstance(answer, list):
+        for one in cast("list[Any]", answer):
+            yield from errors_of(one)
 
 
 def _parts(value: Any) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ def replace(ask: Ask, kind: int, name: str, version: int = 2, **values: str | No
 
 
 def subscriptions(ask: Ask) -> None:
-    """What is asked of clients: made, described, altered, listed, deleted."""
+    """Subscriptions to clients' metrics: made, described, altered, listed, deleted."""
     describe(ask, METRICS, "s")
     describe(ask, METRICS, "")
     for change in (

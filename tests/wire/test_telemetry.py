@@ -1,4 +1,4 @@
-"""What clients push of their metrics, on the wire: who is asked, and who gets it (KIP-714)."""
+"""Metrics that clients push, on the wire: who is asked, and who gets them (KIP-714)."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ SUBSCRIPTIONS, PUSH = 71, 72
 
 
 class Taken:
-    """What was pushed, and a way to wait for it."""
+    """The pushes so far, and a way to wait for them."""
 
     def __init__(self) -> None:
         self.all: list[ClientTelemetry] = []

@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from traces.model.output import Refusal, number_of, result, standard_output, staying, write_json
 from traces.record.cluster import ClusterError, NoLibraryError
+from traces.record.command_config import command_config as settings_of
 from traces.record.contents import Contents, contents
 from traces.record.final_scan import ISOLATIONS, FinalScan, Scanned, isolations, settle_all
 from traces.record.ids import IdOf
@@ -33,7 +34,16 @@ BAD_INPUT = 2
     help="`auto` reads uncommitted, and committed as well where the run has transactions.",
 )
 @click.option(
-    "--conf", multiple=True, metavar="KEY=VALUE", help="More for librdkafka, as for TLS and SASL."
+    "--command-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Settings of Kafka's own tools, as for TLS and SASL.",
+)
+@click.option(
+    "--conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="More for librdkafka; comes before the file's.",
 )
 @click.option(
     "--id",
@@ -55,6 +65,7 @@ def record_scan(
     bootstrap: str,
     topics: str | None,
     isolation: str,
+    command_config: Path | None,
     conf: tuple[str, ...],
     id_of: str | None,
     senders: str | None,
@@ -77,7 +88,11 @@ def record_scan(
             found = contents(run)
             scan = FinalScan(
                 run=run,
-                conf={"bootstrap.servers": bootstrap, **dict(map(_setting, conf))},
+                conf={
+                    "bootstrap.servers": bootstrap,
+                    **({} if command_config is None else settings_of(command_config)),
+                    **dict(map(_setting, conf)),
+                },
                 topics=_some(_named(topics) or sorted(found.topics)),
                 isolations=_isolations(isolation, found),
                 id_of=_id_function(id_of, found),

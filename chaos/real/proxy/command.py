@@ -34,6 +34,9 @@ class ProxyRefused(click.ClickException):
     "--control", type=click.IntRange(0, 65535), help="Serve the rules by HTTP on this port."
 )
 @click.option("--target-ca", type=_FILE, help="TLS to the brokers: who may sign for them (PEM).")
+@click.option(
+    "--target-config", type=_FILE, help="TLS to the brokers by settings of Kafka's own tools."
+)
 @click.option("--target-cert", type=_FILE, help="The proxy's certificate and key for them (PEM).")
 @click.option("--cert", type=_FILE, help="TLS to clients: certificate and key (PEM).")
 def proxy(
@@ -43,6 +46,7 @@ def proxy(
     faults_from: Path | None,
     control: int | None,
     target_ca: Path | None,
+    target_config: Path | None,
     target_cert: Path | None,
     cert: Path | None,
 ) -> None:
@@ -73,6 +77,8 @@ def proxy(
         rules += [] if faults_from is None else rules_in(faults_from)
         targets = [Upstream(*one) for one in addresses(target.split(","))]
         to_brokers = _to_brokers(target_ca, target_cert)
+        if target_config is not None:
+            to_brokers = _by_settings(target_config)
         to_clients = _to_clients(cert)
     except (ValueError, ConfigError) as error:
         raise ProxyRefused(str(error)) from None
@@ -97,6 +103,21 @@ def _to_brokers(ca: Path | None, cert: Path | None) -> ssl.SSLContext | None:
     if cert is not None:
         _loaded(cert, lambda: context.load_cert_chain(cert))
     return context
+
+
+def _by_settings(file: Path) -> ssl.SSLContext | None:
+    """TLS by `security.protocol` and `ssl.` of a file; logins pass through from the clients.
+    Raises ConfigError, PropertiesError.
+    """
+    from refimpl.configs import CONSUMER
+    from refimpl.edge.clients.securing import client_security
+    from refimpl.edge.server.properties import properties_of
+
+    given = properties_of(file.read_text(errors="backslashreplace"), str(file))
+    values = {name: one.default for name, one in CONSUMER.items()}
+    values |= {key: CONSUMER[key].value(text) for key, text in given.items() if key in CONSUMER}
+    is_tls = values["security.protocol"].upper().endswith("SSL")
+    return client_security({**values, "security.protocol": "SSL"}).tls if is_tls else None
 
 
 def _to_clients(cert: Path | None) -> ssl.SSLContext | None:

@@ -275,7 +275,7 @@ class BrokerHost:
         return uuid4().bytes
 
     def telemetry_failed(self, why: Exception) -> None:
-        """What takes clients' metrics has failed: its client hears INVALID_RECORD."""
+        """The function that takes clients' metrics has failed: the client hears INVALID_RECORD."""
         BROKER.error("client_telemetry failed: %s: %s", type(why).__name__, why)
 
     def elapsed_ns(self) -> int:

@@ -38,7 +38,7 @@ HANDSHAKE_S = 10.0
 """The longest time of a TLS handshake, in seconds."""
 MOST_HANDSHAKES = 10_000
 ALERT_S, UNREAD = 1.0, 1 << 12
-"""How long a refused client may take to read why, and what is read of it at a time."""
+"""The time in seconds for a refused client to read why, and what is read of it at a time."""
 #: What tests would otherwise wait for; anything that is set comes before it
 QUICK: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 

@@ -1,4 +1,4 @@
-"""What brokers say of clients and of themselves: lines on standard error, by loggers with levels.
+"""The lines that brokers write on standard error, by loggers with levels.
 
 `kafka-configs.sh --entity-type broker-loggers` changes their levels while brokers run.
 """

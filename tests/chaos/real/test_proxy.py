@@ -222,7 +222,8 @@ def test_a_rule_of_one_broker_meets_nobody_else(running: Running, cluster: Block
     assert [one["met"] for one in running.rules("GET")[1:]] == [0, 1]
 
 
-def test_tls_ends_at_both_sides(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_file", [False, True])
+def test_tls_ends_at_both_sides(tmp_path: Path, by_file: bool) -> None:
     """A client trusts the proxy's certificate, the proxy that of the brokers."""
     trustme: Any = pytest.importorskip("trustme")
     from refimpl.edge.testing.security import Security
@@ -235,9 +236,13 @@ def test_tls_ends_at_both_sides(tmp_path: Path) -> None:
     with BlockingCluster(brokers=1, security=security) as cluster:
         cluster.create_topic("orders", partitions=3)
         theirs = security.file("ca.pem")
+        file = tmp_path / "client.properties"
+        lines = (f"{key}={value}" for key, value in security.java("admin").items())
+        file.write_text("\n".join(lines))
+        by_names = ("--target-ca", theirs, "--target-cert", security.file("user-admin.pem"))
         made = Running(
             cluster.bootstrap,
-            *("--target-ca", theirs, "--target-cert", security.file("user-admin.pem")),
+            *(("--target-config", str(file)) if by_file else by_names),
             *("--cert", str(tmp_path / "mine.pem")),
         )
         settings = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "ca.pem")}

@@ -144,5 +144,6 @@ def test_settings_come_from_a_file_and_the_command_line(
     file.write_text("a=\\u12\n")
     said = refused(topics, cluster.bootstrap, *config)
     assert f"{file}:1: " in said
-    file.write_text("ssl.truststore.type=JKS\n")
-    assert "in the format PEM alone" in refused(topics, cluster.bootstrap, *config)
+    file.write_text("ssl.truststore.location=nowhere.jks\n")
+    said = refused(topics, cluster.bootstrap, *config)
+    assert "nowhere.jks for configuration ssl.truststore.location: The file cannot be read" in said
