@@ -178,10 +178,10 @@ without it.
 
 ## Final and retriable
 
-After a retriable error a client asks again until its time is over, two minutes with a Java producer; \
-after a final one it tells its application. Our errors are of Kafka's class wherever the answers are \
-compared: no row above may excuse another one. These are the errors that Kafka gives there, by its \
-own list:
+After a retriable error a client asks again until its time is over, two minutes with a Java \
+producer; after a final one it tells its application. Our errors are of Kafka's class wherever the \
+answers are compared: no row above may excuse another one. These are the errors that Kafka gives \
+there, by its own list:
 
 | API | final | retriable |
 |---|---|---|
