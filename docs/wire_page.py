@@ -59,6 +59,7 @@ _CLIENTS = {
     "AddOffsetsToTxn": "rdkafka, python, aio",
     "EndTxn": "Java, rdkafka, python, aio",
     "TxnOffsetCommit": "Java, rdkafka, python, aio",
+    "DescribeQuorum": "Java",
     "GetTelemetrySubscriptions": "Java, rdkafka",
     "PushTelemetry": "Java, rdkafka",
     "ListConfigResources": "Java",
@@ -100,8 +101,8 @@ Tools that need one of these are told so by their client, which reads what ApiVe
 |---|---|
 | delegation tokens | not built: clients log in by TLS, PLAIN, SCRAM or OAUTHBEARER \
 ([security](security.md)) |
-| DescribeQuorum, AddRaftVoter, RemoveRaftVoter | the metadata are kept as with ZooKeeper: there \
-is no quorum of voters. Kafka's brokers on ZooKeeper did not announce DescribeQuorum either |
+| AddRaftVoter, RemoveRaftVoter | the metadata are kept as with ZooKeeper: there is no quorum of \
+voters. DescribeQuorum answers one voter, the controller, and versions of the metadata as offsets |
 | streams groups | not built |
 
 ## Where answers differ

@@ -533,6 +533,15 @@ BASES: Mapping[str, tuple[Base, ...]] = {
     "AlterClientQuotas": (Base(_quota),),
     "DescribeUserScramCredentials": (Base(lambda scene: {"users": [{"name": scene.id}]}),),
     "AlterUserScramCredentials": (Base(_credentials),),
+    "DescribeQuorum": (
+        Base(
+            lambda scene: {
+                "topics": [
+                    {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+                ]
+            }
+        ),
+    ),
     "UpdateFeatures": (Base(_feature),),
     "DescribeCluster": (Base(_only(endpoint_type=1)),),
     "DescribeProducers": (Base(lambda scene: {"topics": scene.named(partition_indexes=[0])}),),

@@ -42,6 +42,13 @@ class Row:
 
 ROWS: tuple[Row, ...] = (
     Row(
+        "DescribeQuorum",
+        r"\.(leader_id|replica_id|node_id|observers\[0\]|listeners\[CONTROLLER\])$",
+        "voters",
+        "there is no quorum: the one voter is the controller, 0 in a process that has one for all "
+        "brokers, and the broker that is asked observes it",
+    ),
+    Row(
         "CreateTopics|DescribeConfigs",
         r"configs\[min\.insync\.replicas\]",
         "`min.insync.replicas`",

@@ -77,6 +77,19 @@ def _session(ask: Ask, version: int, named: dict[str, Any]) -> None:
     _fetch(ask, version, {}, session_id=123456789, session_epoch=1)
 
 
+def quorum(ask: Ask) -> None:
+    """DescribeQuorum, of the metadata and of what has no quorum."""
+    metadata, other = "__cluster_metadata", {"topic_name": "t", "partitions": []}
+    zero, one = {"partition_index": 0}, {"partition_index": 1}
+    for version in range(3):
+        ask("DescribeQuorum", version, topics=[{"topic_name": metadata, "partitions": [zero]}])
+    for partitions in ([], [one], [zero, one], [zero, zero]):
+        ask("DescribeQuorum", 2, topics=[{"topic_name": metadata, "partitions": partitions}])
+    ask("DescribeQuorum", 2, topics=[])
+    ask("DescribeQuorum", 2, topics=[{"topic_name": "t", "partitions": [zero]}])
+    ask("DescribeQuorum", 2, topics=[{"topic_name": metadata, "partitions": [zero]}, other])
+
+
 def config_resources(ask: Ask) -> None:
     """ListConfigResources: what there are configurations of (KIP-1142)."""
     create(ask, topic("t"), topic("u"))

@@ -61,6 +61,14 @@ def _fails(api: str, label: str, path: str, where: str, ours: str) -> Row:
 
 
 ROWS: tuple[Row, ...] = (
+    Row(
+        "DescribeQuorum",
+        "",
+        r"\.(leader_id|replica_id|node_id|observers\[0\]|listeners\[CONTROLLER\])$",
+        "voters",
+        "there is no quorum: the one voter is the controller, 0 in a process that has one for all "
+        "brokers, and the broker that is asked observes it",
+    ),
     _never("Produce", "records (null|of negative length)$", "null instead of records", "refuse it"),
     _never("JoinGroup", "protocols twice$", "a protocol twice", "take it for one"),
     _never("AddPartitionsToTxn", "transactions empty$", "no transactions", "answer about none"),

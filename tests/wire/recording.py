@@ -39,6 +39,11 @@ OF_A_RUN = {
     "current_leader_epoch": (-1,),
     "coordinator_epoch": (-1,),
     "log_dir": ("",),
+    # Of the metadata, where ours are versions
+    "log_end_offset": (-1,),
+    "replica_directory_id": (None, NO_ID),
+    "last_fetch_timestamp": (),
+    "last_caught_up_timestamp": (),
     "total_bytes": (-1,),
     "usable_bytes": (-1,),
     "log_append_time": (None,),
@@ -173,6 +178,8 @@ def settled(value: Any, name: str = "") -> Any:
     """An answer without what belongs to its run alone."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
+        if fields.get("current_voters"):  # of the metadata as well
+            fields = {**fields, "high_watermark": "<high_watermark>"}
         rest = {key: settled(one, key) for key, one in fields.items() if key != THROTTLE_TIME}
         return {**rest, THROTTLE_TIME: "<some>"} if fields.get(THROTTLE_TIME) else rest
     if name in ("isr_nodes", "requested_metrics"):

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tests.wire.asking import NOW, TIMEOUT, Ask, create, produce, topic
 from tests.wire.feature_scripts import features
-from tests.wire.fetch_scripts import config_resources, fetches
+from tests.wire.fetch_scripts import config_resources, fetches, quorum
 from tests.wire.group_scripts import classic_groups, consumer_groups, offsets_of_groups
 from tests.wire.quota_scripts import quotas, throttles
 from tests.wire.refusal_scripts import describing, leaving, reading, writing
@@ -531,4 +531,5 @@ SCRIPTS: Mapping[str, Callable[[Ask], None]] = {
     "subscriptions": subscriptions,
     "telemetry": telemetry,
     "broker_loggers": broker_loggers,
+    "quorum": quorum,
 }

@@ -1,0 +1,38 @@
+"""`kafka-metadata-quorum.sh` and `kafka-features.sh` beside our brokers."""
+
+import re
+
+import pytest
+
+from tests.kafka.test_tools import TOOLS, Tools, tools
+
+__all__ = ["tools"]
+QUORUM, FEATURES = f"{TOOLS}.MetadataQuorumCommand", f"{TOOLS}.FeatureCommand"
+
+
+def test_the_quorum_is_the_controller(tools: Tools) -> None:
+    status = tools.out(QUORUM, "describe", "--status")
+    assert re.search(r"LeaderId: +0\n", status)
+    assert re.search(r"LeaderEpoch: +\d+\n", status)
+    assert re.search(r"HighWatermark: +[1-9]\d*\n", status)
+    replication = tools.out(QUORUM, "describe", "--replication")
+    rows = [line.split() for line in replication.splitlines()[1:]]
+    assert [(row[0], row[-1]) for row in rows if row][0] == ("0", "Leader")
+    assert {row[-1] for row in rows[1:] if row} == {"Observer"}
+
+
+def test_a_voter_cannot_be_added_and_the_tool_says_so(tools: Tools) -> None:
+    gone = ("remove-controller", "--controller-id", "1")
+    directory = ("--controller-directory-id", "AAAAAAAAAAAAAAAAAAAAAQ")
+    refused = tools.run(QUORUM, *gone, *directory)
+    assert refused.status == 1
+    assert "does not support REMOVE_RAFT_VOTER" in refused.out + refused.complaints
+
+
+@pytest.mark.parametrize("level", ["0", "1"])
+def test_features_are_described_and_moved(tools: Tools, level: str) -> None:
+    described = tools.out(FEATURES, "describe")
+    assert re.search(r"Feature: transaction.version\s+SupportedMinVersion: 0", described)
+    how = "downgrade" if level == "0" else "upgrade"
+    moved = tools.out(FEATURES, how, "--feature", f"share.version={level}")
+    assert f"share.version was {how}d to {level}." in moved
