@@ -17,7 +17,7 @@ def test_the_quorum_is_the_controller(tools: Tools) -> None:
     assert re.search(r"HighWatermark: +[1-9]\d*\n", status)
     replication = tools.out(QUORUM, "describe", "--replication")
     rows = [line.split() for line in replication.splitlines()[1:]]
-    assert [(row[0], row[-1]) for row in rows if row][0] == ("0", "Leader")
+    assert (rows[0][0], rows[0][-1]) == ("0", "Leader")
     assert {row[-1] for row in rows[1:] if row} == {"Observer"}
 
 

@@ -79,7 +79,8 @@ def _session(ask: Ask, version: int, named: dict[str, Any]) -> None:
 
 def quorum(ask: Ask) -> None:
     """DescribeQuorum, of the metadata and of what has no quorum."""
-    metadata, other = "__cluster_metadata", {"topic_name": "t", "partitions": []}
+    metadata = "__cluster_metadata"
+    other: dict[str, Any] = {"topic_name": "t", "partitions": []}
     zero, one = {"partition_index": 0}, {"partition_index": 1}
     for version in range(3):
         ask("DescribeQuorum", version, topics=[{"topic_name": metadata, "partitions": [zero]}])

@@ -175,7 +175,11 @@ def _tokens(options: Mapping[str, str]) -> Any:
     from refimpl.security.logins import unsecured_token
 
     kind: Any = library("kafka.net.sasl.oauth").AbstractTokenProvider
-    made = {"token": lambda _: unsecured_token(options, int(time.time()))}
+
+    def token(_: Any) -> str:
+        return unsecured_token(options, int(time.time()))
+
+    made: dict[str, Any] = {"token": token}
     return type("Tokens", (kind,), made)()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -29,7 +30,7 @@ def written(settings: dict[str, str], file: Path) -> str:
 @pytest.mark.parametrize(("protocol", "mechanism"), WAYS)
 def test_topics_are_listed_by_each_mechanism(protocol: str, mechanism: str, tmp_path: Path) -> None:
     word = WORD.replace('"', "") if mechanism != "OAUTHBEARER" else "unused"
-    more = {"mechanism": mechanism} if mechanism else {}
+    more: Any = {"mechanism": mechanism} if mechanism else {}
     security = Security(users={"admin": word}, protocol=protocol, **more)
     with BlockingCluster(brokers=1, security=security) as cluster:
         cluster.create_topic("orders")
