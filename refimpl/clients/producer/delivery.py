@@ -65,6 +65,8 @@ class Delivery:
 
     idempotent: bool = True
     most_in_flight: int = 5
+    #: What was lost ends the transaction: its batches are not sent again in another epoch
+    transactional: bool = False
     #: Kafka's client sends the first batches of an epoch together
     first_alone: bool = True
     #: Kafka's client forgets that a batch was sent which expires before its first answer
@@ -276,25 +278,24 @@ class Delivery:
         if not self.idempotent:
             return error in RETRIABLE
         if error == OUT_OF_ORDER:
-            self._out_of_order(one, batch)
-            return True
+            lost = self._is_lost(one, batch)
+            if lost and not self.transactional:
+                self.restarting.add(batch.partition)
+            return not (self.transactional and (lost or one.unresolved != NONE))
         if error == FORGOTTEN:
             if log_start != NONE and not batch.renumbered:
                 self.restarting.add(batch.partition)
             return True
         return error in RETRIABLE
 
-    def _out_of_order(self, one: Sequences, batch: ProducerBatch) -> None:
+    def _is_lost(self, one: Sequences, batch: ProducerBatch) -> bool:
         """The leader expects another sequence: what comes before is still missing, or was lost.
 
         It was lost if the batch is the next one after what was acknowledged, or after what expired.
         """
         if one.unresolved == NONE:
-            lost = not batch.renumbered and batch.sequence == _after(one.acked, 1)
-        else:
-            lost = batch.sequence == one.unresolved
-        if lost:
-            self.restarting.add(batch.partition)
+            return not batch.renumbered and batch.sequence == _after(one.acked, 1)
+        return batch.sequence == one.unresolved
 
     def _insert(self, one: Sequences, batch: ProducerBatch) -> None:
         """Wait for another attempt: with sequences in their order, without them first."""

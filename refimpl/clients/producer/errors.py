@@ -131,3 +131,6 @@ class InvalidTransactionState(Refusal):
     says = "{wanted} is not possible while the transaction is {state}"
     wanted: str
     state: str
+    #: The error that has led there, and true if an abort leads out of it
+    cause: str = ""
+    abortable: bool = False

@@ -127,7 +127,8 @@ class ProducerMachine:
         self.metadata = ClientMetadata(
             self.bootstrap, config.metadata_max_age_ms, config.metadata_max_idle_ms
         )
-        self.delivery = Delivery(config.enable_idempotence, config.max_in_flight)
+        transactional = config.transactional_id is not None
+        self.delivery = Delivery(config.enable_idempotence, config.max_in_flight, transactional)
         self.nodes = Nodes(reconnect, config.request_timeout_ms, config.max_in_flight)
         self.accumulator = Accumulator(
             *(config, self.metadata, self.delivery, self.builders, retry),
@@ -383,16 +384,23 @@ class ProducerMachine:
         self.accumulator.flushing = self.transactions.is_ending or self.accumulator.flushing
 
     def _abort(self, message: str) -> None:
-        """End the transaction: batches that wait fail, and those under way are waited for."""
+        """End the transaction without what was not sent yet; the rest is waited for."""
         assert self.transactions is not None
         self.transactions.abort()
+        self._fail_unsent(ABORTED, message)
+
+    def _fail_unsent(self, error: str, message: str) -> None:
+        """Fail what has not been sent, and what cannot be sent again before there is another
+        epoch.
+        """
         while self._waiting:
-            self._fail(self._waiting.popleft().record, ABORTED, message)
+            self._fail(self._waiting.popleft().record, error, message)
         for batch in [*self.accumulator.incomplete]:
-            if not batch.done and not self._flies(batch):
-                never_sent = not batch.has_sequence
+            is_stuck = bool(self.delivery.restarting) and not self._flies(batch)
+            if not batch.done and (is_stuck or not batch.has_sequence):
+                certain = not batch.has_sequence
                 self.delivery.expire(batch)
-                self._failed(batch, ABORTED, message, never_sent)
+                self._failed(batch, error, message, certain)
 
     def _run_transactions(self, now: int) -> None:
         transactions = self.transactions
@@ -402,6 +410,10 @@ class ProducerMachine:
         if transactions.state == "fatal" and self._fatal is None and transactions.error:
             self._fatal = transactions.error[0]
             self._abandon(*transactions.error)
+        elif transactions.state == "abortable" and transactions.error:
+            self._fail_unsent(*transactions.error)
+        elif transactions.state == "aborting" and self.delivery.restarting:
+            self._fail_unsent(ABORTED, "the transaction is aborted")
         self.outputs += transactions.outputs
         transactions.outputs.clear()
 
@@ -461,7 +473,7 @@ class ProducerMachine:
         for partition in [*self.delivery.resolvable()]:
             self.delivery.resolve(partition)
         if self.transactions is not None:
-            if self.delivery.restarting:
+            if self.delivery.restarting and self.transactions.state in ("open", "committing"):
                 self.transactions.batch_failed("OUT_OF_ORDER_SEQUENCE_NUMBER", "")
         elif self.delivery.restarting and self.delivery.producer_id != NONE:
             self.delivery.bump()

@@ -14,8 +14,9 @@ from attrs import define, field
 
 from refimpl.clients.backoff import Backoff
 from refimpl.clients.network import coordinator_at
+from refimpl.clients.producer.batch import NONE
 from refimpl.clients.producer.delivery import Delivery
-from refimpl.clients.producer.errors import InvalidTransactionState
+from refimpl.clients.producer.errors import RETRIABLE, InvalidTransactionState
 from refimpl.clients.producer.messages import (
     GroupMetadata,
     TransactionCall,
@@ -35,20 +36,24 @@ Offsets = Mapping[TopicPartition, tuple[int, int, str]]
 Then = Callable[[int, Any], None]
 
 MOVED = frozenset(("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"))
-BUSY = frozenset(
-    ("COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "UNKNOWN_TOPIC_OR_PARTITION")
-)
+TIMED_OUT, FORGOTTEN = "REQUEST_TIMED_OUT", "UNKNOWN_PRODUCER_ID"
 FENCED = frozenset(("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
-NEEDS_EPOCH = frozenset(("INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER_ID"))
+NOT_AUTHORIZED = frozenset(
+    ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+)
+#: Of these nothing can be aborted, whatever was asked
+FATAL = NOT_AUTHORIZED | {"INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING"}
 ABORTABLE = frozenset(
     (
         *("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "OPERATION_NOT_ATTEMPTED"),
         *("FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "TRANSACTION_ABORTABLE"),
         *("STALE_MEMBER_EPOCH", "INVALID_COMMIT_OFFSET_SIZE", "OFFSET_METADATA_TOO_LARGE"),
-        *("REBALANCE_IN_PROGRESS", "GROUP_ID_NOT_FOUND"),
+        *("REBALANCE_IN_PROGRESS", "GROUP_ID_NOT_FOUND", FORGOTTEN),
     )
 )
-TIMED_OUT = "REQUEST_TIMED_OUT"
+
+
+DONE = "", ""
 
 
 class Call(NamedTuple):
@@ -95,6 +100,9 @@ class Transactions:
     #: Another epoch is needed once the transaction is aborted
     _needs_epoch: bool = field(default=False, init=False)
     _call: Call | None = field(default=None, init=False)
+    #: A call of which the application has heard only that it timed out, and what became of it
+    _unheard: str | None = field(default=None, init=False)
+    _result: tuple[str, str] | None = field(default=None, init=False)
     _coordinator: int | None = field(default=None, init=False)
     _of_groups: dict[str, int] = field(factory=dict[str, int], init=False)
     _asking: bool = field(default=False, init=False)
@@ -123,21 +131,38 @@ class Transactions:
 
     def begin(self) -> None:
         """Begin a transaction. Raises InvalidTransactionState."""
+        if self._unheard is not None:
+            raise InvalidTransactionState("begin", self._must_be_heard(self._unheard))
         self._must_be("begin", "ready")
         self.state = "open"
 
     def call(self, now: int, message: TransactionCall) -> None:
-        """A call that has a result. The same call again goes on with what it began before."""
+        """A call that has a result. After a time-out the same call must be made again, and goes on
+        with what it began.
+        """
         kind, handle = message.kind, message.handle
-        expected: Mapping[str, tuple[State, ...]] = {
-            "init": ("uninitialized", "initializing"),
-            "offsets": ("open",),
-            "commit": ("open", "committing"),
-            "abort": ("open", "abortable", "aborting"),
-        }
         if self._call is not None:
             self._refuse(handle, "INVALID_TXN_STATE", f"{self._call.kind} has no result yet")
-            return
+        elif self._unheard is None:
+            self._begin_call(now, message)
+        elif kind != self._unheard:
+            self._refuse(handle, "INVALID_TXN_STATE", self._must_be_heard(self._unheard))
+        else:
+            self._call = Call(handle, kind, now + self.max_block_ms)
+            result, self._unheard, self._result = self._result, None, None
+            if result == DONE:
+                self._done(kind)
+            elif result is not None:
+                self._refuse_call(*result)
+
+    def _begin_call(self, now: int, message: TransactionCall) -> None:
+        kind, handle = message.kind, message.handle
+        expected: Mapping[str, tuple[State, ...]] = {
+            "init": ("uninitialized",),
+            "offsets": ("open",),
+            "commit": ("open",),
+            "abort": ("open", "abortable"),
+        }
         if kind != "abort" and self.state == "abortable" and self.error is not None:
             self._refuse(handle, *self.error)
             return
@@ -156,6 +181,9 @@ class Transactions:
         elif message.group is not None:
             self._offsets = SentOffsets(message.group, message.offsets)
 
+    def _must_be_heard(self, kind: str) -> str:
+        return f"without the result of {kind}, which timed out: call it again"
+
     def abort(self) -> None:
         """End the transaction without what is in it."""
         self.state = "aborting"
@@ -169,16 +197,17 @@ class Transactions:
 
     def _must_be(self, wanted: str, *states: State) -> None:
         if self.state not in states:
-            raise InvalidTransactionState(wanted, self.state)
+            cause = "" if self.error is None else self.error[0]
+            raise InvalidTransactionState(wanted, self.state, cause, self.state == "abortable")
 
     # Errors
 
     def batch_failed(self, error: str, message: str) -> None:
         """Records were not written: the transaction can only be aborted."""
-        if error in ("PRODUCER_FENCED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        if error == "PRODUCER_FENCED" or error in FATAL - {"INVALID_TXN_STATE"}:
             self.fail(error, message)
         elif self.state in ("open", "committing"):
-            self._needs_epoch |= error in FENCED | NEEDS_EPOCH
+            self._needs_epoch |= self.state == "open"
             self._give_up(error, message or "a batch of the transaction was not written")
 
     def fail(self, error: str, message: str) -> None:
@@ -197,6 +226,8 @@ class Transactions:
         if self._call is not None:
             call, self._call = self._call, None
             self._refuse(call.handle, error, message)
+        elif self._unheard is not None and self._result is None:
+            self._result = error, message
 
     def _refuse(self, handle: Any, error: str, message: str) -> None:
         abortable = self.state != "fatal"
@@ -206,14 +237,18 @@ class Transactions:
         if self._call is not None and self._call.kind in kinds:
             call, self._call = self._call, None
             self.outputs.append(TransactionDone(call.handle))
+        elif self._unheard in kinds:
+            self._result = DONE
 
     # Requests
 
     def run(self, now: int, *, is_idle: bool) -> None:
         """Ask the next thing. `is_idle`: no batch is without a result."""
         if self._call is not None and now >= self._call.until_ms:
+            kind = self._call.kind
             waited = f"no result within {self.max_block_ms} ms (max.block.ms)"
             self._refuse_call(TIMED_OUT, waited)
+            self._unheard = None if kind == "offsets" else kind
         if self._asking or now < self._not_before or self.state == "fatal":
             return
         if self.state == "initializing":
@@ -254,7 +289,7 @@ class Transactions:
                 self._failures = 0
                 found(coordinator_at(one.node_id))
             else:
-                self._react(at, None if one is None else one.error)
+                self._react(at, None if one is None else one.error, keeps_coordinator=True)
 
         self._ask(now, node, g.FindCoordinatorRequest(kind, (key,)), told)
 
@@ -276,8 +311,14 @@ class Transactions:
         body = t.InitTransactionalIdRequest(self.id, self.timeout_ms, *identity)
 
         def told(at: int, answer: InitProducerIdResponse | None) -> None:
-            if answer is None or answer.error is not None:
-                self._react(at, None if answer is None else answer.error)
+            error = None if answer is None else answer.error
+            if error in NOT_AUTHORIZED:
+                self.state, self.error = "uninitialized", None
+                self.delivery.producer_id = self.delivery.epoch = NONE
+                self._refuse_call(error, "this producer may not have its transactional.id")
+                return
+            if answer is None or error is not None:
+                self._react(at, error)
                 return
             self._failures = 0
             self.delivery.identify(answer.producer_id, answer.producer_epoch)
@@ -290,15 +331,16 @@ class Transactions:
         asked = tuple(self.adding)
         identity = self.delivery.producer_id, self.delivery.epoch
         body = t.AddPartitionsToTxnRequest(self.id, *identity, asked, transaction_version=0)
-        self._is_begun = True
 
         def told(at: int, answer: t.AddPartitionsToTxnResponse | None) -> None:
             errors = dict(answer.partitions) if answer is not None else {}
             wrong = [error for error in errors.values() if error is not None]
             # The others were not attempted: the reason is another one.
             wrong.sort(key="OPERATION_NOT_ATTEMPTED".__eq__)
+            error = wrong[0] if wrong else None
+            self._is_begun |= not wrong or error in RETRIABLE
             if answer is None or wrong:
-                self._react(at, wrong[0] if wrong else None)
+                self._react(at, error, is_abortable=error not in FATAL)
                 return
             self._failures = 0
             for partition in asked:
@@ -323,9 +365,9 @@ class Transactions:
     def _add_offsets(self, now: int, node: int, sent: SentOffsets) -> None:
         identity = self.delivery.producer_id, self.delivery.epoch
         body = t.AddOffsetsToTxnRequest(self.id, *identity, sent.group.group_id)
-        self._is_begun = True
 
         def told(at: int, answer: t.AddOffsetsToTxnResponse | None) -> None:
+            self._is_begun |= answer is None or answer.error is None or answer.error in RETRIABLE
             if answer is None or answer.error is not None:
                 self._react(at, None if answer is None else answer.error)
                 return
@@ -347,9 +389,9 @@ class Transactions:
         def told(at: int, answer: g.TxnOffsetCommitResponse | None) -> None:
             wrong = [] if answer is None else [e for _, e in answer.partitions if e is not None]
             if answer is None or wrong:
-                if answer is None or wrong[0] in MOVED:
+                if answer is None or wrong[0] in MOVED | {TIMED_OUT}:
                     self._of_groups.pop(group.group_id, None)
-                self._react(at, wrong[0] if wrong else None, at_group=True)
+                self._react(at, wrong[0] if wrong else None, keeps_coordinator=True)
                 return
             self._failures = 0
             if self._offsets is sent:
@@ -376,9 +418,11 @@ class Transactions:
         def told(at: int, answer: t.EndTxnResponse | None) -> None:
             if answer is None or answer.error is not None:
                 error = None if answer is None else answer.error
-                self._needs_epoch |= error in NEEDS_EPOCH
-                if error in NEEDS_EPOCH and not commits:  # the coordinator knows of none
+                if error == FORGOTTEN and not commits:  # the coordinator knows of none
+                    self._needs_epoch = True
                     self._ended(at)
+                elif error == "TRANSACTION_ABORTABLE" and not commits:
+                    self.fail(error, "the coordinator does not abort it")
                 else:
                     self._react(at, error)
                 return
@@ -399,17 +443,24 @@ class Transactions:
             self.state, self.error = "ready", None
             self._done("abort", "commit")
 
-    def _react(self, now: int, error: str | None, *, at_group: bool = False) -> None:
+    def _react(
+        self,
+        now: int,
+        error: str | None,
+        *,
+        keeps_coordinator: bool = False,
+        is_abortable: bool = False,
+    ) -> None:
         """Do what an error asks for; None is a connection that has ended."""
-        if error is None or error in MOVED | BUSY:
-            if (error is None or error in MOVED) and not at_group:
+        if error is None or error in RETRIABLE:
+            if (error is None or error in MOVED) and not keeps_coordinator:
                 self._coordinator = None
             self._not_before = now + self.backoff.wait_ms(self._failures)
             self._failures += 1
         elif error in FENCED:
             self.fail("PRODUCER_FENCED", "another producer has this transactional.id now")
-        elif error in ABORTABLE | NEEDS_EPOCH and self.state in ("open", "committing"):
-            self._needs_epoch |= error in NEEDS_EPOCH
+        elif (is_abortable or error in ABORTABLE) and self.is_open:
+            self._needs_epoch |= error == FORGOTTEN
             self._give_up(error, "the transaction can only be aborted")
         else:
             self.fail(error, "the coordinator refuses it, and this producer cannot go on")

@@ -118,7 +118,8 @@ class AsyncProducer:
         try:
             self._machine.begin_transaction()
         except InvalidTransactionState as refusal:
-            raise TransactionError(refusal.kafka_error, str(refusal), abortable=False) from None
+            error = refusal.cause or refusal.kafka_error
+            raise TransactionError(error, str(refusal), abortable=refusal.abortable) from None
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[tuple[str, int], Any], group: GroupMetadata

@@ -122,7 +122,8 @@ class Producer:
             with self._lock:
                 self._machine.begin_transaction()
         except InvalidTransactionState as refusal:
-            raise TransactionError(refusal.kafka_error, str(refusal), abortable=False) from None
+            error = refusal.cause or refusal.kafka_error
+            raise TransactionError(error, str(refusal), abortable=refusal.abortable) from None
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[tuple[str, int], Any], group: GroupMetadata

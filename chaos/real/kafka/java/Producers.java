@@ -66,9 +66,9 @@ import org.apache.kafka.common.utils.Time;
  * sides know.
  */
 public final class Producers {
-    private static final ObjectMapper JSON = new ObjectMapper();
-    private static final String TOPIC = "t";
-    private static final LogContext LOG = new LogContext();
+    static final ObjectMapper JSON = new ObjectMapper();
+    static final String TOPIC = "t";
+    static final LogContext LOG = new LogContext();
 
     public static void main(String[] arguments) throws Exception {
         PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
@@ -81,7 +81,7 @@ public final class Producers {
     }
 
     /** A clock that only the script moves. */
-    private static final class ScriptTime implements Time {
+    static class ScriptTime implements Time {
         long now = 0;
 
         public long milliseconds() {
@@ -102,7 +102,7 @@ public final class Producers {
     }
 
     /** Connections that are always there, to brokers that answer when the script says so. */
-    private static final class ScriptClient implements KafkaClient {
+    static class ScriptClient implements KafkaClient {
         final ScriptTime time;
         final int mostInFlight;
         final Map<String, Deque<ClientRequest>> inFlight = new TreeMap<>();
@@ -115,7 +115,7 @@ public final class Producers {
             this.mostInFlight = mostInFlight;
         }
 
-        private Deque<ClientRequest> of(String node) {
+        Deque<ClientRequest> of(String node) {
             return inFlight.computeIfAbsent(node, key -> new ArrayDeque<>());
         }
 
@@ -138,7 +138,7 @@ public final class Producers {
                 respond(request, null, false);
         }
 
-        private static void tell(ObjectNode told, int partition, MemoryRecords records) {
+        static void tell(ObjectNode told, int partition, MemoryRecords records) {
             told.put("partition", partition);
             ArrayNode ids = told.putArray("records");
             for (RecordBatch batch : records.batches()) {
@@ -254,9 +254,9 @@ public final class Producers {
         }
     }
 
-    private static final class Play {
+    static class Play {
         final JsonNode script;
-        final ScriptTime time = new ScriptTime();
+        final ScriptTime time;
         final ScriptClient client;
         final ProducerMetadata metadata;
         final RecordAccumulator accumulator;
@@ -267,15 +267,23 @@ public final class Producers {
         final int nodes;
 
         Play(JsonNode script) {
+            this(script, new ScriptTime());
+        }
+
+        private Play(JsonNode script, ScriptTime time) {
+            this(script, new ScriptClient(time, script.get("in_flight").asInt()), script.get("idempotent").asBoolean()
+                ? new TransactionManager(LOG, null, 60000, 100, new ApiVersions(), false) : null);
+        }
+
+        Play(JsonNode script, ScriptClient client, TransactionManager manager) {
             this.script = script;
-            boolean idempotent = script.get("idempotent").asBoolean();
+            this.client = client;
+            time = client.time;
             int inFlight = script.get("in_flight").asInt();
             int batchSize = script.get("batch_size").asInt();
             nodes = script.get("nodes").asInt();
-            client = new ScriptClient(time, inFlight);
             metadata = new ProducerMetadata(100, 100, Long.MAX_VALUE, Long.MAX_VALUE, LOG, new ClusterResourceListeners(), time);
             Metrics metrics = new Metrics(time);
-            TransactionManager manager = idempotent ? new TransactionManager(LOG, null, 60000, 100, new ApiVersions(), false) : null;
             long seed = script.get("seed").asLong();
             accumulator = new RecordAccumulator(LOG, batchSize, Compression.NONE, script.get("linger").asInt(), 100, 100,
                 script.get("delivery_timeout").asInt(), new RecordAccumulator.PartitionerConfig(true, 0), metrics, "g", time,
@@ -318,8 +326,17 @@ public final class Producers {
                 ObjectNode told = answers.addObject();
                 told.set("sent", client.sent.deepCopy());
                 told.set("completed", completed.deepCopy());
+                tellMore(told);
             }
             return answers;
+        }
+
+        String named(Exception wrong) {
+            return Errors.forException(wrong).name();
+        }
+
+        /** What else a step has led to. */
+        void tellMore(ObjectNode told) {
         }
 
         /** Until nothing happens any more without another step. */
@@ -333,7 +350,7 @@ public final class Producers {
             }
         }
 
-        private void play(JsonNode step) throws Exception {
+        void play(JsonNode step) throws Exception {
             switch (step.get(0).asText()) {
                 case "send" -> send(step.get(1).asInt(), step.get(2).asInt(), step.get(3).asInt());
                 case "advance" -> time.now += step.get(1).asLong();
@@ -348,7 +365,7 @@ public final class Producers {
             }
         }
 
-        private void send(int partition, int size, int id) throws Exception {
+        void send(int partition, int size, int id) throws Exception {
             byte[] value = ByteBuffer.allocate(size).putInt(id).array();
             RecordAccumulator.AppendCallbacks callbacks = new RecordAccumulator.AppendCallbacks() {
                 public void setPartition(int chosen) {
@@ -359,7 +376,7 @@ public final class Producers {
                     if (wrong == null)
                         told.put("offset", written.offset());
                     else
-                        told.put("error", Errors.forException(wrong).name());
+                        told.put("error", named(wrong));
                 }
             };
             accumulator.append(TOPIC, partition, 0L, null, value, Record.EMPTY_HEADERS, callbacks, 0, time.now, cluster());

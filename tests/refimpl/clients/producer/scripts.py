@@ -151,7 +151,9 @@ class Play:
             rebootstraps=False,
         )
         self.machine = ProducerMachine(config, BytesBatches(), (1,), lambda: 0.5)
-        kafka = LikeKafka(script["idempotent"], script["in_flight"], False, False)
+        kafka = LikeKafka(
+            *(script["idempotent"], script["in_flight"]), first_alone=False, remembers_sent=False
+        )
         self.machine.delivery = self.machine.accumulator.delivery = kafka
         self.machine.accumulator.sticky = lambda size: Sticky(size, Random31(script["seed"]))
         self.leaders = {p: (1 + p % script["nodes"], 0) for p in range(script["partitions"])}
@@ -214,23 +216,27 @@ class Play:
 
     def give(self, message: Any) -> None:
         for output in self.machine.handle(self.now, message):
-            match output:
-                case Request(_, node, number, MetadataRequest()):
-                    self.give(Response(node, -1, number, self.metadata()))
-                case Request(_, node, number, InitProducerIdRequest()):
-                    body = InitProducerIdResponse(None, 1000, 0)
-                    self.give(Response(node, -1, number, body))
-                case Request(_, node, _, ProduceRequest(acks, _, batches)):
-                    told = [batch_told(at.partition, data) for at, data in batches]
-                    self.sent.append({"node": node, "batches": told})
-                    if acks:
-                        self.in_flight[node].append(output)
-                case Delivered(id, _, offset):
-                    self.completed.append({"id": id, "offset": offset})
-                case Failed(id, _, error):
-                    self.completed.append({"id": id, "error": error})
-                case _:
-                    pass
+            self.take(message, output)
+
+    def take(self, message: Any, output: Any) -> None:
+        """One output of the machine, to this input."""
+        match output:
+            case Request(_, node, number, MetadataRequest()):
+                self.give(Response(node, -1, number, self.metadata()))
+            case Request(_, node, number, InitProducerIdRequest()):
+                body = InitProducerIdResponse(None, 1000, 0)
+                self.give(Response(node, -1, number, body))
+            case Request(_, node, _, ProduceRequest(acks, _, batches)):
+                told = [batch_told(at.partition, data) for at, data in batches]
+                self.sent.append({"node": node, "batches": told})
+                if acks:
+                    self.in_flight[node].append(output)
+            case Delivered(id, _, offset):
+                self.completed.append({"id": id, "offset": offset})
+            case Failed(id, _, error):
+                self.completed.append({"id": id, "error": error})
+            case _:
+                pass
 
 
 def batch_told(partition: int, data: bytes) -> dict[str, Any]:

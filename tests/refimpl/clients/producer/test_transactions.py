@@ -19,8 +19,12 @@ from refimpl.clients.producer.transactions import Transactions
 from refimpl.clients.requests import Nodes
 from refimpl.messages import group as g
 from refimpl.messages import transaction_coordination as t
-from refimpl.messages.broker import TopicPartition
+from refimpl.messages.broker import Timer, TopicPartition
 from refimpl.messages.controller import InitProducerIdResponse
+from tests.refimpl.clients.producer.transaction_scripts import (
+    PlayTransactions,
+    transaction_script_of,
+)
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 GROUP = GroupMetadata("g", 3, "m")
@@ -170,7 +174,10 @@ def test_an_end_waits_until_no_batch_is_under_way() -> None:
 STEPS = ["AddPartitionsToTxnRequest", "AddOffsetsToTxnRequest", "TxnOffsetCommitRequest"]
 ABORTABLE = ["TOPIC_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE", "UNKNOWN_PRODUCER_ID"]
 AGAIN = ["COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "NOT_COORDINATOR"]
-FATAL = ["PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"]
+FATAL = [
+    *("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"),
+    "INVALID_PRODUCER_ID_MAPPING",
+]
 
 
 def at(step: str) -> Bench:
@@ -250,7 +257,9 @@ def test_some_errors_leave_an_abort_alone(step: str, error: str) -> None:
     bench.settle()
     assert bench.results() == [TransactionDone("abort")]
     epoch = ["InitTransactionalIdRequest"] if error == "UNKNOWN_PRODUCER_ID" else []
-    assert bench.seen == ["EndTxnRequest", *epoch]
+    # What the coordinator has refused is in no transaction.
+    end = ["EndTxnRequest"] if step == "TxnOffsetCommitRequest" else []
+    assert bench.seen == [*end, *epoch]
     assert bench.machine.delivery.epoch == len(epoch)
     bench.machine.begin()
 
@@ -316,3 +325,146 @@ def test_offsets_that_time_out_are_no_end_of_a_commit() -> None:
     assert bench.results() == []
     bench.settle()
     assert bench.results() == [TransactionDone("commit")]
+
+
+def timed_out(kind: str) -> Bench:
+    """A transaction whose end had no result in time."""
+    bench = opened()
+    bench.settle()
+    bench.results()
+    bench.call(kind)
+    bench.now += 5_000
+    bench.run()
+    assert [one.error for one in bench.results()] == ["REQUEST_TIMED_OUT"]
+    return bench
+
+
+@pytest.mark.parametrize("kind", ["commit", "abort"])
+def test_nothing_begins_before_the_result_of_a_call_that_timed_out_is_heard(kind: str) -> None:
+    bench = timed_out(kind)
+    bench.settle()
+    assert (bench.machine.state, bench.results()) == ("ready", [])
+    with pytest.raises(InvalidTransactionState, match="call it again"):
+        bench.machine.begin()
+    for other in {"init", "commit", "abort", "offsets"} - {kind}:
+        bench.call(other)
+        assert [one.error for one in bench.results()] == ["INVALID_TXN_STATE"]
+    bench.call(kind)
+    assert bench.results() == [TransactionDone(kind)]
+    bench.machine.begin()
+
+
+def test_a_call_that_timed_out_says_later_that_it_failed() -> None:
+    bench = timed_out("commit")
+    bench.answer(bench.bad("TRANSACTION_ABORTABLE"))
+    assert bench.results() == []
+    bench.call("abort")
+    assert [one.error for one in bench.results()] == ["INVALID_TXN_STATE"]
+    bench.call("commit")
+    assert [one.error for one in bench.results()] == ["TRANSACTION_ABORTABLE"]
+    bench.call("abort")
+    bench.settle()
+    assert bench.results() == [TransactionDone("abort")]
+
+
+def test_an_abort_that_waits_for_its_epoch_goes_on_after_a_time_out() -> None:
+    bench = opened()
+    bench.settle()
+    bench.results()
+    bench.machine.batch_failed("INVALID_RECORD", "it is none")
+    bench.call("abort")
+    bench.settle("InitTransactionalIdRequest")
+    bench.now += 5_000
+    bench.run()
+    assert [one.error for one in bench.results()] == ["REQUEST_TIMED_OUT"]
+    bench.call("abort")
+    bench.settle()
+    assert bench.results() == [TransactionDone("abort")]
+    assert bench.machine.delivery.epoch == 1
+
+
+@pytest.mark.parametrize("error", ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"])
+def test_a_producer_that_may_not_have_its_id_may_ask_again(error: str) -> None:
+    bench = opened()
+    bench.settle()
+    bench.results()
+    bench.machine.batch_failed("INVALID_RECORD", "it is none")
+    bench.call("abort")
+    bench.settle("InitTransactionalIdRequest")
+    bench.answer(bench.bad(error))
+    assert [(one.error, one.abortable) for one in bench.results()] == [(error, True)]
+    bench.call("init")
+    assert bench.asked is not None
+    assert bench.asked[1][2:] == (-1, -1)  # whoever has it now is fenced, and not this one
+    bench.settle()
+    assert bench.results() == [TransactionDone("init")]
+
+
+def test_an_error_that_nobody_expects_of_added_partitions_leaves_an_abort() -> None:
+    bench = at("AddPartitionsToTxnRequest")
+    bench.answer(bench.bad("INVALID_REQUEST"))
+    assert [(one.error, one.abortable) for one in bench.results()] == [("INVALID_REQUEST", True)]
+
+
+def test_what_may_have_been_added_is_ended() -> None:
+    bench = at("AddOffsetsToTxnRequest")
+    bench.answer(None)
+    bench.machine.batch_failed("INVALID_RECORD", "it is none")
+    bench.results()
+    bench.call("abort")
+    bench.settle("EndTxnRequest")
+
+
+@pytest.mark.parametrize("error", ["TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_PRODUCER_ID"])
+def test_an_abort_does_not_mind_that_a_partition_was_not_added(error: str) -> None:
+    bench = ready()
+    bench.machine.begin()
+    bench.machine.see(T0)
+    bench.run()
+    bench.call("abort")
+    bench.answer(bench.bad(error))
+    bench.settle()
+    assert bench.results() == [TransactionDone("abort")]
+
+
+def test_an_abort_that_is_refused_as_abortable_ends_the_producer() -> None:
+    bench = opened()
+    bench.settle()
+    bench.results()
+    bench.call("abort")
+    bench.answer(bench.bad("TRANSACTION_ABORTABLE"))
+    assert [one.abortable for one in bench.results()] == [False]
+
+
+def test_a_group_that_is_not_found_costs_no_coordinator_of_the_transaction() -> None:
+    bench = at("AddOffsetsToTxnRequest")
+    bench.answer(bench.good())
+    bench.answer(bench.bad("NOT_COORDINATOR"))
+    bench.settle()
+    bench.seen.clear()
+    bench.call("commit")
+    assert bench.seen == ["EndTxnRequest"]
+
+
+def test_a_begin_after_an_error_names_the_error() -> None:
+    bench = at("AddPartitionsToTxnRequest")
+    bench.answer(bench.bad("TOPIC_AUTHORIZATION_FAILED"))
+    with pytest.raises(InvalidTransactionState) as refused:
+        bench.machine.begin()
+    assert (refused.value.cause, refused.value.abortable) == ("TOPIC_AUTHORIZATION_FAILED", True)
+
+
+def test_an_abort_does_not_wait_for_a_batch_that_waits_for_the_next_epoch() -> None:
+    """The first of two batches is refused for good, the second is to be sent again."""
+    steps: list[list[Any]] = [["init"], ["told", {}, False], ["told", {}, False], ["begin"]]
+    steps += [["send", 0, 30, 1], ["told", {}, False], ["answer", "1", "", 0]]
+    steps += [["send", 0, 30, 2], ["send", 0, 30, 3]]
+    steps += [["answer", "1", "INVALID_RECORD", 0], ["answer", "1", "NOT_ENOUGH_REPLICAS", 0]]
+    steps += [["abort"], ["told", {}, False]]
+    script = transaction_script_of(0) | {"batch_size": 100, "linger": 0, "in_flight": 5}
+    play = PlayTransactions(script | {"partitions": 1, "nodes": 1})
+    for step in steps:
+        play.play(step)
+        play.give(Timer(play.now, ""))
+    assert [one["api"] for one in play.sent if "api" in one][-2:] == ["EndTxn", "InitProducerId"]
+    assert [one.get("error") for one in play.completed][1:] == ["INVALID_RECORD", "INVALID_RECORD"]
