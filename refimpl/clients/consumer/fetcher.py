@@ -12,7 +12,7 @@ from attrs import define, field
 
 from refimpl.clients.consumer.config import ConsumerConfig
 from refimpl.clients.consumer.errors import FETCH_AGAIN, WAIT
-from refimpl.clients.consumer.position import NONE, Offset, Position
+from refimpl.clients.consumer.position import FETCHING, NONE, Offset, Position
 from refimpl.clients.consumer.records import Fetched, Opener
 from refimpl.clients.consumer.sessions import Session
 from refimpl.clients.metadata import NOBODY, ClientMetadata
@@ -137,8 +137,9 @@ class Fetcher:
     def _fetched(
         self, now: int, asked: FetchPartition, position: Position, one: FetchedPartition
     ) -> None:
+        position.must_be_at(asked.fetch_offset, asked.current_leader_epoch)
         position.high_watermark = one.high_watermark
-        if one.preferred_read_replica != NONE:
+        if one.preferred_read_replica != NONE and position.state == FETCHING:
             position.replica = one.preferred_read_replica
             position.replica_until_ms = now + self.config.metadata_max_age_ms
         if not one.records:
@@ -155,10 +156,13 @@ class Fetcher:
 
     def _refused(self, now: int, asked: FetchPartition, position: Position, error: str) -> None:
         name = asked.partition
+        if error in FETCH_AGAIN:
+            self.metadata.wanted = True
+        if position.state != FETCHING:
+            return  # it is not of this question any more
         position.not_before = now + self.network.backoff.wait_ms(0)
         if error in FETCH_AGAIN:
             position.replica = NONE
-            self.metadata.wanted = True
         elif error == "OFFSET_OUT_OF_RANGE":
             if position.out_of_range(asked.fetch_offset, asked.current_leader_epoch):
                 self.reset(name, position)
@@ -170,13 +174,14 @@ class Fetcher:
     def collect(self, most: int) -> Iterator[tuple[TopicPartition, list[Any]]]:
         """Records for the application, one partition after the other, in turn."""
         turn, self._turn = self._turn, []
+        held: list[TopicPartition] = []
         while turn:
             name = turn.pop(0)
             position = self.positions.get(name)
             if position is None or position.buffer is None:
                 continue
             if most == 0 or not position.is_fetchable:
-                self._turn.append(name)
+                (self._turn if most == 0 else held).append(name)
                 continue
             buffer, records = position.buffer, position.hand_out(most)
             most -= len(records)
@@ -189,6 +194,7 @@ class Fetcher:
                 position.buffer = None
                 sentence = f"record {offset} of {name} cannot be read: {error}"
                 self.fail("CORRUPT_MESSAGE", sentence, (name,))
+        self._turn += held
 
     def due(self, now: int) -> float:
         """When a broker that has failed may be asked again."""

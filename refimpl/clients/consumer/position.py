@@ -146,7 +146,7 @@ class Position:
         """
         if self.state != VALIDATING:
             raise NotValidating
-        self._must_be_at(asked.offset, leader_epoch)
+        self.must_be_at(asked.offset, leader_epoch)
         if end.offset == NONE or end.epoch == NONE:
             return "unknown"
         if end.offset >= self.offset:
@@ -157,7 +157,8 @@ class Position:
             self.state, self.buffer = FETCHING, None
         return "truncated"
 
-    def _must_be_at(self, offset: int, leader_epoch: int) -> None:
+    def must_be_at(self, offset: int, leader_epoch: int) -> None:
+        """Refuse what was asked for at another offset, or under another leader."""
         if offset != self.offset:
             raise PositionMoved(offset, self.offset)
         if leader_epoch != self.leader_epoch and not self.keeps_buffer:
@@ -192,7 +193,7 @@ class Position:
         """Records have come, which were asked for from this offset under this leader epoch."""
         if self.state not in (FETCHING, VALIDATING):
             raise NoPosition(self.state)
-        self._must_be_at(offset, leader_epoch)
+        self.must_be_at(offset, leader_epoch)
         self.buffer = buffer
 
     def out_of_range(self, offset: int, leader_epoch: int) -> bool:
@@ -202,7 +203,7 @@ class Position:
         """
         if self.state != FETCHING:
             raise NoPosition(self.state)
-        self._must_be_at(offset, leader_epoch)
+        self.must_be_at(offset, leader_epoch)
         follower = self.replica != NONE
         self.replica = NONE
         return not follower

@@ -311,6 +311,8 @@ class PlayTransactions(Play):
         # Kafka's client looks for the coordinator, of which it needs nothing before the abort.
         ours.differs |= ours.state == "abortable" and error in (*MOVED, "NETWORK_EXCEPTION")
         if api in ADDING:
+            # Kafka's client then asks for an epoch that it never requests.
+            ours.differs |= ours.state == "aborting" and error == "UNKNOWN_PRODUCER_ID"
             self.is_confirmed |= error is None
             self.again = None
             if error in RETRIABLE:
