@@ -44,6 +44,7 @@ OF_OFFSETS = (
 )
 
 Step = list[Any]
+Asked = dict[str, Any]
 Events = dict[str, Any]
 
 
@@ -355,7 +356,8 @@ class Script:
             self.go_on(theirs, self.other(step))
         if step[0] != "poll":
             # There a poll looks at what was fetched, and here at metadata.
-            ours.pop("positions"), theirs.pop("positions")
+            ours.pop("positions")
+            theirs.pop("positions")
         sent, asked = in_order(ours.pop("sent")), in_order(theirs.pop("sent"))
         if (ours, [one for _, one in sent]) != (theirs, [one for _, one in asked]):
             story = "\n".join(f"    {one}" for one in self.steps[-self.shown :])
@@ -379,13 +381,14 @@ class Script:
         positions = self.ours.machine.positions
         held = [p for p, one in positions.items() if one.buffer is not None]
         if step[0] == "answer":
-            asked = self.waiting[step[1]][2]
+            asked: Asked = self.waiting[step[1]][2]
             # What is to be asked already is asked there before what the answer leads to.
             if any(
                 one.state in ("resetting", "validating") and one.asked != one.question
                 for one in positions.values()
             ):
                 return True
+            rows: dict[str, list[int]] = asked["partitions"]
             return (
                 bool(held)
                 and asked["api"] == "Fetch"
@@ -393,7 +396,7 @@ class Script:
                     (one := positions[TopicPartition("t", int(p))]).offset != row[0]
                     or one.state != "fetching"
                     or one.buffer is not None  # of another leader: here the later one counts
-                    for p, row in asked["partitions"].items()
+                    for p, row in rows.items()
                 )
             )
         if step[0] not in ("seek", "beginning", "end", "leader"):

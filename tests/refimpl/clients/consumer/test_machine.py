@@ -32,6 +32,7 @@ from refimpl.messages.broker import (
     Timer,
     TopicPartition,
 )
+from tests.refimpl.clients.consumer.scripts import Ours
 
 ORDERS = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -137,3 +138,76 @@ def test_without_a_reset_brokers_are_not_asked_again_at_once(group_id: str | Non
     host.run(until_ms=1000)
     kind = FetchRequest if group_id is None else g.OffsetFetchRequest
     assert 2 <= host.asked[kind] <= 15
+
+
+NODES = {"partitions": 2, "nodes": 2, "reset": "none", "most": 1}
+
+
+def asked(events: dict[str, Any], api: str) -> int:
+    """The id of the only request of an API in the events of a step."""
+    (found,) = [one["id"] for one in events["sent"] if one["api"] == api]
+    return found
+
+
+def fetched(partition: int, offsets: list[int], error: str = "", replica: int = -1) -> Any:
+    records = [[at, 0] for at in offsets]
+    return {str(partition): {"error": error, "records": records, "replica": replica}}
+
+
+def test_a_follower_is_read_until_it_does_not_have_the_offset() -> None:
+    """KIP-392: the leader names it, and is asked again before anything is reset."""
+    ours = Ours(NODES | {"partitions": 1})
+    ours.play(["seek", 0, 5, -1])
+    first = ours.play(["poll"])
+    assert [one["node"] for one in first["sent"]] == [1]
+    ours.play(["answer", asked(first, "Fetch"), fetched(0, [], replica=2)])
+    second = ours.play(["poll"])
+    assert [one["node"] for one in second["sent"]] == [2]
+    ours.play(["answer", asked(second, "Fetch"), fetched(0, [], "OFFSET_OUT_OF_RANGE")])
+    third = ours.play(["poll"])
+    assert [(one["node"], one["api"]) for one in third["sent"]] == [(1, "Fetch")]
+    assert third["positions"] == {"0": ["fetching", 5, -1]}
+
+
+def test_a_fetch_of_a_position_that_has_moved_names_no_follower() -> None:
+    ours = Ours(NODES | {"partitions": 1})
+    ours.play(["seek", 0, 5, -1])
+    old = asked(ours.play(["poll"]), "Fetch")
+    ours.play(["seek", 0, 9, -1])
+    ours.play(["answer", old, fetched(0, [], replica=2)])
+    assert [one["node"] for one in ours.play(["poll"])["sent"]] == [1]
+
+
+def test_an_error_of_a_fetch_is_none_of_a_position_that_is_reset() -> None:
+    ours = Ours(NODES | {"partitions": 1})
+    ours.play(["seek", 0, 5, -1])
+    old = asked(ours.play(["poll"]), "Fetch")
+    ours.play(["end", 0])
+    ours.play(["answer", old, fetched(0, [], "TOPIC_AUTHORIZATION_FAILED")])
+    assert "error" not in ours.play(["poll"])
+
+
+def test_a_truncated_position_waits_for_a_seek_whatever_a_fetch_says() -> None:
+    ours = Ours(NODES | {"partitions": 1})
+    ours.play(["seek", 0, 5, -1])
+    old = asked(ours.play(["poll"]), "Fetch")
+    ours.play(["seek", 0, 9, 0])
+    end = {"0": {"error": "", "offset": 3, "epoch": 0}}
+    ours.play(["answer", asked(ours.play(["poll"]), "OffsetForLeaderEpoch"), end])
+    assert ours.play(["poll"])["error"] == "LOG_TRUNCATION"
+    ours.play(["answer", old, fetched(0, [], "KAFKA_STORAGE_ERROR")])
+    assert ours.play(["poll"])["sent"] == []
+
+
+def test_a_partition_that_was_paused_is_behind_those_that_waited() -> None:
+    ours = Ours(NODES | {"partitions": 3, "nodes": 1})
+    for partition in range(3):
+        ours.play(["seek", partition, 5, -1])
+    rows = fetched(0, [5]) | fetched(1, [5]) | fetched(2, [5])
+    first = asked(ours.play(["poll"]), "Fetch")
+    ours.play(["pause", 0])
+    ours.play(["answer", first, rows])
+    returned = [ours.play(["poll"])["records"]]
+    ours.play(["resume", 0])
+    returned += [ours.play(["poll"])["records"] for _ in range(2)]
+    assert returned == [{"1": [5]}, {"2": [5]}, {"0": [5]}]
