@@ -52,8 +52,9 @@ def forgets_an_offset_that_is_in_its_log(c: Cluster) -> None:
     host = c.run.nodes[leader(c)]
     assert isinstance(host, BrokerHost)
     host.node.groups.coordinators.by_partition[0].shard.store.offsets.current.clear()
-    done = Performed(GROUP, None, "SOME_NEW_ERROR", None, None, (), 0)
-    c.run.simulation.observe(leader(c), CoordinatorOperation(OFFSETS, done))
+    for error in ("SOME_NEW_ERROR", "ANOTHER_NEW_ERROR"):  # every second kind is compared
+        done = Performed(GROUP, None, error, None, None, (), 0)
+        c.run.simulation.observe(leader(c), CoordinatorOperation(OFFSETS, done))
 
 
 def _told(c: Cluster, asked: Any, answer: Any) -> None:

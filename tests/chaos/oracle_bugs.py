@@ -15,6 +15,8 @@ from tests.chaos.oracle_cases import EVERYBODY, Cluster, breaks
 P, W = "PartitionOracle", "ReplicationOracles"
 D, E = "DeletionOracle", "ProgressOracle"
 A = "AvailabilityOracle"
+#: The value of a record that no producer has sent; in files a value is a number
+NEW = 10**9
 
 
 @breaks(f"{P}._wrote_one: EpochsAscend", f"{P}.wrote: _wrote_one()", f"{W}._written: wrote()")
@@ -25,7 +27,7 @@ def writes_in_an_older_epoch(c: Cluster) -> None:
 
 @breaks(f"{P}._wrote_one: OneLeaderPerEpoch")
 def writes_in_an_epoch_in_which_nobody_leads(c: Cluster) -> None:
-    c.leader.log.append(5, RecordBatch((None,)))
+    c.leader.log.append(5, RecordBatch((NEW,)))
     c.observe(1, o.Written, c.leader.log.end - 1, c.leader.log.end)
 
 
@@ -36,7 +38,7 @@ def writes_at_an_offset_twice(c: Cluster) -> None:
 
 @breaks(f"{P}.copied: LogMatching", f"{W}._taken: copied()")
 def copies_what_nobody_wrote(c: Cluster) -> None:
-    end = c.follower.log.append(1, RecordBatch(("other",))).first_offset
+    end = c.follower.log.append(1, RecordBatch((NEW,))).first_offset
     c.taken(end=end, old=c.follower.high_watermark)
 
 
@@ -82,14 +84,14 @@ def sees_other_records(c: Cluster) -> None:
 
 @breaks(f"{P}._commit: ViewsArePrefixes", f"{P}.moved: _commit()")
 def sees_what_its_leader_did_not_commit(c: Cluster) -> None:
-    c.append(Record(1, None))
+    c.append(Record(1, NEW))
     c.follower.high_watermark += 1
     c.taken(old=c.follower.high_watermark - 1)
 
 
 @breaks(f"{P}._commit: _isr_holds_committed()")
 def commits_what_one_in_sync_lacks(c: Cluster) -> None:
-    c.leader.log.append(1, RecordBatch((None,)))
+    c.leader.log.append(1, RecordBatch((NEW,)))
     c.leader.high_watermark += 1
     c.observe(1, o.HighWatermarkAdvanced, c.leader.high_watermark - 1, c.leader.high_watermark)
 
@@ -179,8 +181,8 @@ def takes_in_who_lacks_records(c: Cluster) -> None:
 
 
 def _waits_for_nothing(c: Cluster) -> None:
-    c.oracle.written[1, c.leader.log.end] = Record(1, None), 1
-    c.append(Record(1, None))
+    c.oracle.written[1, c.leader.log.end] = Record(1, NEW), 1
+    c.append(Record(1, NEW))
     c.leader.ends = dict.fromkeys((2, 3), c.leader.log.end)
 
 
@@ -205,7 +207,7 @@ def stays_when_it_is_elected(c: Cluster) -> None:
 @breaks(f"{W}._written: eager()")
 def alone_in_sync_stays_below_its_own_end(c: Cluster) -> None:
     c.leader.isr, c.leader.min_isr = frozenset((1,)), 1
-    c.leader.log.append(1, RecordBatch((None,)))
+    c.leader.log.append(1, RecordBatch((NEW,)))
     c.observe(1, o.Written, c.leader.log.end - 1, c.leader.log.end)
 
 
@@ -254,7 +256,7 @@ def never_takes_a_follower_in_again(c: Cluster) -> None:
 
 @breaks(f"{E}._missing_in: the high watermark stays at of")
 def never_commits_the_last_record(c: Cluster) -> None:
-    c.append(Record(1, None))
+    c.append(Record(1, NEW))
     c.finish()
 
 

@@ -21,6 +21,7 @@ from refimpl.machines.messages import FetchRequest, LeaderAndIsr
 from refimpl.machines.replica import Replica
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition
+from refimpl.storage.replica.memory import RecordBatch
 from tests.chaos.oracle_sites import Patches
 
 EVERYBODY = frozenset((1, 2, 3))
@@ -72,7 +73,7 @@ class Cluster:
     def append(self, record: Record) -> None:
         """Everybody has one record more."""
         for replica in self.oracle.replicas.values():
-            replica.log.extend((record,))
+            replica.log.append(record.epoch, RecordBatch((record.value,)))
 
     def observe(self, who: int, kind: type, *of: Any) -> None:
         """Somebody says that it made a step of this partition."""
@@ -121,7 +122,8 @@ class Case:
 
     def violation(self, without: Patches | None = None) -> Violation | None:
         """The violation reported for the bug, with these functions patched once it is there."""
-        run = build(Settings(partitions=1, fault_ms=200, files=False, **self.settings), ()).go()
+        few: dict[str, Any] = {"partitions": 1, "fault_ms": 200, "files": False}
+        run = build(Settings(**few | self.settings), ()).go()
         assert run.violation is None
         assert run.complete
         assert len(run.partitions[0].log.committed) > 5

@@ -12,9 +12,10 @@ from pkgutil import walk_packages
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias
 
-from attrs import frozen
+from attrs import fields_dict, frozen
 
 import chaos
+from chaos.sim.settings import Settings
 from properties.mutants.edits import bodies, compiled, function_at, tree_of
 
 Patches: TypeAlias = dict[FunctionType, CodeType]
@@ -22,6 +23,19 @@ Patches: TypeAlias = dict[FunctionType, CodeType]
 
 ORACLES = "chaos.oracles"
 REPORTS = ("Violation", "self._broken")
+
+
+@cache
+def settings_read(module: str) -> frozenset[str]:
+    """The settings of a run that the code of a module reads."""
+    known = fields_dict(Settings)
+    return frozenset(
+        node.attr
+        for node in ast.walk(ast.parse(getsource(import_module(module))))
+        if isinstance(node, ast.Attribute)
+        and node.attr in known
+        and ast.unparse(node.value).endswith("settings")
+    )
 
 
 @cache

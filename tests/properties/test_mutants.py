@@ -420,7 +420,7 @@ def test_no_mutant_is_left_out_for_its_package(
     packages = {
         job.mutant.function.partition(":")[0].rpartition(".")[0]: job for job in auto.jobs()
     }
-    assert {*packages} == {*auto.TESTS}
+    assert {*packages} == auto.TESTS.keys() - auto.BY_NAME.keys()
     todo = [evolve(job, modules=(), gates={"misses": bool}) for job in packages.values()]
     assert {result.name for result in auto.run(todo, 1)} == {job.mutant.name for job in todo}
 
