@@ -25,17 +25,34 @@ CONTROLLER, NODE = "refimpl.controller", "refimpl.broker"
 REPLICA, PRODUCER = "refimpl.storage.replica", "refimpl.clients.producer"
 CONSUMER = "refimpl.clients.consumer"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
+#: Packages of which tests alone are asked, and only if they are named: all would take a night.
+BY_NAME = {
+    "refimpl.storage": ("tests/refimpl/storage", "tests/refimpl/broker/test_log_manager.py"),
+    "refimpl.api": ("tests/wire/test_recorded.py", "tests/wire/test_two_of_a_thing.py"),
+    "refimpl.edge.server": (
+        *("tests/refimpl/edge/test_connections.py", "tests/refimpl/edge/test_failing.py"),
+        *("tests/refimpl/edge/test_hostile.py", "tests/refimpl/edge/test_limits.py"),
+        *("tests/refimpl/edge/test_properties.py", "tests/refimpl/edge/test_peers.py"),
+        *("tests/refimpl/edge/test_cues.py", "tests/refimpl/edge/test_unserved.py"),
+    ),
+    "chaos.oracles": (
+        *("tests/chaos/test_oracle_sites.py", "tests/chaos/test_loaded.py"),
+        "tests/chaos/test_told.py",
+    ),
+    "traces.checks": ("tests/traces/test_small.py", "tests/traces/test_dense_search.py"),
+}
 #: The tests that look at a package directly: the machines' own, guard by guard, without spec and
 #: binding; the node's, one node or controller at a time, without the simulator.
 TESTS = {
     MACHINES: ("tests/refimpl/machines",),
     COORDINATOR: ("tests/refimpl/coordinator", "tests/refimpl/groups"),
-    GROUPS: ("tests/refimpl/groups",),
+    GROUPS: ("tests/refimpl/groups", "tests/refimpl/shares"),
     PRODUCER: ("tests/refimpl/clients/producer",),
     CONSUMER: ("tests/refimpl/clients/consumer",),
     CONTROLLER: ("tests/refimpl/controller",),
     NODE: ("tests/refimpl/broker", "tests/refimpl/controller"),
     REPLICA: ("tests/refimpl/storage/replica", "tests/refimpl/broker"),
+    **BY_NAME,
 }
 _CONFORMS: Mapping[str, Gate] = {
     "first states": methods.by_first_states,
@@ -129,7 +146,8 @@ def _ran_by(name: str) -> Callable[[], Iterator[tuple[str, Iterable[str]]]]:
 def jobs(wanted: Sequence[str] = ()) -> list[MutantJob]:
     """Every mutant of the machines that a descriptor names, and of the node.
 
-    With `wanted` only those whose name has one of these parts. Raises `InputError` if none has.
+    With `wanted` only those whose name has one of these parts, of the packages in `BY_NAME` as
+    well. Raises `InputError` if none has.
     """
     files = dict.fromkeys(machine for module in modules().values() for machine in module.machines)
     found: list[MutantJob] = []
@@ -145,6 +163,16 @@ def jobs(wanted: Sequence[str] = ()) -> list[MutantJob]:
         for file in _files(room)
         if _may_have(file, wanted)
         for mutant in generated(file)
+    ]
+    known = {job.mutant.file for job in found}
+    found += [
+        MutantJob(mutant, (), {})
+        for room in (GROUPS, *BY_NAME)
+        if any(one.startswith(room) for one in wanted)
+        for file in _files(room)
+        if _may_have(file, wanted)
+        for mutant in generated(file)
+        if mutant.file not in known
     ]
     chosen = [job for job in found if not wanted or any(w in job.mutant.name for w in wanted)]
     if not chosen:

@@ -91,7 +91,9 @@ def mutants(
 
     With --auto every comparison, boundary, guard, branch and assignment is changed in turn, and the
     gates are asked one after the other until one notices. What none notices must be explained in
-    properties/mutants/survivors.toml.
+    properties/mutants/survivors.toml. Rooms beside the machines and the node, such as
+    refimpl.storage, chaos.oracles or traces.checks, are asked if they are named, by tests
+    alone.
 
     With --specs every conjunct of the specs' actions is dropped, every comparison shifted and every
     assignment left out, and some promise must notice, or the machines' conformance. What none

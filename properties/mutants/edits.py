@@ -19,14 +19,15 @@ from properties.tla import InputError
 
 
 def function_at(path: str) -> FunctionType:
-    """The function of `package.module:Class.method`, below `property` and `classmethod`."""
+    """The function of `package.module:Class.method`, below its decorators."""
     name, _, qualified = path.partition(":")
     found: Any = import_module(name)
     for part in qualified.split("."):
         if not hasattr(found, part):
             raise InputError(f"{path}: {name} does not define {qualified}")
         found = inspect.getattr_static(found, part)
-    return getattr(found, "fget", None) or getattr(found, "__func__", None) or found
+    found = getattr(found, "fget", None) or getattr(found, "__func__", None) or found
+    return inspect.unwrap(found)
 
 
 def tree_of(function: FunctionType) -> ast.FunctionDef:

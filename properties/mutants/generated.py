@@ -4,6 +4,7 @@ A mutant is named by its function and by what becomes what, so its name outlives
 """
 
 import ast
+import inspect
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -100,7 +101,9 @@ def _functions(body: list[ast.stmt], owner: str = "") -> Iterator[str]:
 
 
 def _of_function(function: str, file: str) -> Iterator[GeneratedMutant]:
-    tree = tree_of(function_at(function))
+    if not inspect.isfunction(found := function_at(function)):
+        return  # attrs keeps a cached property of a class with slots out of sight
+    tree = tree_of(found)
     nodes = list(ast.walk(tree))
     skipped = _not_code(tree)
     places = _places(tree)

@@ -4,6 +4,7 @@ import ast
 import os
 import resource
 import tempfile
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 from attrs import define, field, frozen
@@ -146,16 +147,25 @@ def _watched(items: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[float, 
     ran: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for name, item in items.items():
         started = time.process_time()
-        profile = Profile()
-        failed = profile.runcall(_failed, item)
+        profiles = list[Profile]()
+        threading.setprofile(partial(_profile_thread, profiles))
+        profiles.append(Profile())
+        failed = profiles[0].runcall(_failed, item)
+        threading.setprofile(cast("Any", None))
         if failed:
             raise InputError(f"{name} fails without any mutant")
         cost = time.process_time() - started
         if cost > WATCHED * LIMIT_S:
             raise InputError(f"{name} takes {cost:.0f} CPU s, and {LIMIT_S} are allowed")
-        for function in functions_in(profile):
+        for function in set[str]().union(*map(functions_in, profiles)):
             ran[function].append((cost, name))
     yield from ran.items()
+
+
+def _profile_thread(profiles: list[Profile], *_: object) -> None:
+    """Watch the thread that makes this call, which is its first."""
+    profiles.append(Profile())
+    profiles[-1].enable()
 
 
 def closure(files: Iterable[Path]) -> list[Path]:
