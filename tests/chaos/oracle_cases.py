@@ -73,7 +73,10 @@ class Cluster:
     def append(self, record: Record) -> None:
         """Everybody has one record more."""
         for replica in self.oracle.replicas.values():
-            replica.log.append(record.epoch, RecordBatch((record.value,)))
+            if isinstance(record.value, int):
+                replica.log.append(record.epoch, RecordBatch((record.value,)))
+            else:  # as a log in memory has it already
+                replica.log.extend((record,))
 
     def observe(self, who: int, kind: type, *of: Any) -> None:
         """Somebody says that it made a step of this partition."""
