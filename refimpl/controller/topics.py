@@ -65,6 +65,8 @@ def check_new(name: str, topics: Mapping[str, Topic]) -> None:
     if name in topics:
         raise ApiError("TOPIC_ALREADY_EXISTS", f"Topic '{name}' already exists.")
     own = metric_name(name)
+    if "_" not in own:
+        return  # a name in metrics without underscore is the name of one topic
     other = next((one for one in topics if metric_name(one) == own), None)
     if other is not None:
         raise ApiError(
