@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 from click.core import ParameterSource
@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from refimpl.outputs import FolderToWrite
 
 if TYPE_CHECKING:
+    from refimpl.edge.server.layout import Layout
     from refimpl.edge.server.properties import Properties
     from refimpl.edge.server.stored_broker import StoredBroker
     from refimpl.edge.testing.cluster import Cluster
@@ -28,7 +29,39 @@ BAD_INPUT = 2
 MOST = 64
 
 
-@click.command(short_help="Serve Kafka's protocol: brokers in one process.")
+class Serving(Protocol):
+    """One broker or several, from their start to their end."""
+
+    @property
+    def host(self) -> str:
+        """Where they listen for clients."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """The port of the first one."""
+        ...
+
+    @property
+    def brokers(self) -> int:
+        """How many there are, on ports one after the other."""
+        ...
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses for clients: bootstrap.servers."""
+        ...
+
+    async def start(self) -> Any:
+        """Return when they serve."""
+        ...
+
+    async def stop_all(self) -> None:
+        """Hand leadership over, and end."""
+        ...
+
+
+@click.command(short_help="Serve Kafka's protocol: brokers in one process, or in one each.")
 @click.option("--brokers", type=click.IntRange(1, MOST), default=1, show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="What to bind to.")
@@ -37,6 +70,7 @@ MOST = 64
     "--config", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A file."
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting.")
+@click.option("--processes", is_flag=True, help="A process for each broker, to be killed.")
 @click.option("--id", "broker_id", type=click.IntRange(1), help="This broker alone.")
 @click.option("--client-telemetry", metavar="MODULE:FUNCTION", help="Takes clients' metrics.")
 @click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="Where its cluster's metadata are.")
@@ -47,6 +81,7 @@ def broker(
     data: Path | None,
     config: Path | None,
     settings: tuple[str, ...],
+    processes: bool,
     broker_id: int | None,
     client_telemetry: str | None,
     zookeeper: str | None,
@@ -57,6 +92,10 @@ def broker(
     them cleanly. Without --data nothing is kept; with it the logs are Kafka's files in
     DIR/broker-1 and so on, or in those of `log.dirs`, of which one may fail. --config is a
     server.properties file, which --set comes before.
+
+    With --processes each broker is a process, of which a line on standard error names the id, and
+    this one is their controller. A broker that was killed is started again by SIGUSR1 to this
+    process, on its port and with its logs. --data is the same with and without --processes.
 
     With --id N and --zookeeper the process is one broker of a cluster whose metadata are in
     ZooKeeper, where Kafka 3.9 has them; start as many as there shall be, and any of them may be
@@ -74,6 +113,10 @@ def broker(
         take = None if client_telemetry is None else _function(client_telemetry)
         zookeeper = zookeeper or values.get("zookeeper.connect")
         cluster: Any
+        if processes and (zookeeper is not None or broker_id is not None):
+            raise click.UsageError("--processes is for the brokers of --brokers, without --id")
+        if processes and take is not None:
+            raise click.UsageError("--client-telemetry is for brokers in this process alone")
         if zookeeper is not None:
             cluster = _stored_broker(broker_id, zookeeper, port, host, data, values, more)
             cluster.client_telemetry = take
@@ -82,7 +125,7 @@ def broker(
         else:
             cluster = _cluster(brokers, port, host, data, values, more)
             cluster.client_telemetry = take
-        code = _runner()(serve(cluster))
+        code = run(_serve_processes(cluster.layout) if processes else serve(cluster))
     if code:
         sys.exit(code)
 
@@ -228,15 +271,27 @@ def _served_at(
     return host, port, data, more
 
 
-def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
-    """uvloop's event loop where it is installed, else asyncio's."""
+def run(main: Coroutine[Any, Any, int]) -> int:
+    """Run it in uvloop's event loop where that is installed, else in asyncio's."""
     try:
-        return import_module("uvloop").run
+        runner: Callable[[Coroutine[Any, Any, int]], int] = import_module("uvloop").run
     except ModuleNotFoundError:
-        return asyncio.run
+        runner = asyncio.run
+    return runner(main)
 
 
-async def serve(cluster: "Cluster | StoredBroker") -> int:
+async def _serve_processes(layout: "Layout") -> int:
+    from refimpl.edge.server.process_cluster import NotStarted, ProcessCluster
+
+    cluster = ProcessCluster(layout, lambda line: click.echo(line, err=True))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, cluster.restart)
+    try:
+        return await serve(cluster)
+    except NotStarted:  # the process itself has said why
+        return BAD_INPUT
+
+
+async def serve(cluster: "Serving") -> int:
     """From the start to the signal that ends it; answers the exit code."""
     from refimpl.edge.server.log_directory import UnusableDirectory
 
@@ -282,7 +337,7 @@ def take_signal(ended: asyncio.Event, number: signal.Signals) -> None:
         signal.signal(each, lambda again, _: os._exit(128 + again))
 
 
-def _port_refused(cluster: "Cluster | StoredBroker", refused: OSError) -> str:
+def _port_refused(cluster: "Serving", refused: OSError) -> str:
     last = cluster.port + cluster.brokers - 1
     ports = f"port {last}" if cluster.brokers == 1 else f"one of the ports {cluster.port} to {last}"
     reason = "is in use" if refused.errno == errno.EADDRINUSE else f"({refused.strerror})"

@@ -37,6 +37,8 @@ from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Disk
 from refimpl.transactions.config import TransactionConfig
 
+PEER = "PEER"
+"""The listener on which a broker hears other brokers; clients are on the first one."""
 CLIENT = CONSUMER
 """The node id of whoever asks by the wire."""
 
@@ -72,6 +74,8 @@ class BrokerHost:
     advertised: Mapping[str, tuple[str, int]] = field(factory=dict[str, tuple[str, int]])
     #: Whether clients may come before the broker was told of the cluster's metadata
     accepts_at_once: bool = True
+    #: Where `network` listens for the processes of other brokers, if it does
+    peer: tuple[str, int] | None = None
     observe: Observe | None = None
     #: What cues hear, where there are any
     watch: Watch | None = None
@@ -190,11 +194,31 @@ class BrokerHost:
         """The endpoints of this broker, that of its first listener first."""
         host, port = self.advertised.get(self.listener_name, (self.host, self.port))
         protocol = protocol_of(self.configs.static, self.listener_name)
-        return (Endpoint(self.listener_name, host, port, protocol), *self._endpoints_also)
+        peers = () if self.peer is None else (Endpoint(PEER, *self.peer),)
+        return (Endpoint(self.listener_name, host, port, protocol), *self._endpoints_also, *peers)
 
     def _log_config(self) -> LogConfig:
         expiration = self.configs["producer.id.expiration.ms"]
         return LogConfig.of(self.configs.topic({}), int(str(expiration)))
+
+    def accept(self) -> None:
+        """Let clients in: before the broker was told of the cluster, it would say of every topic
+        that there is none. Raises OSError for a port in use."""
+        assert self.listener is not None
+        for one in (self.listener, *self._others):
+            one.accept()
+
+    @property
+    def registered(self) -> bool:
+        """True once the broker is part of the cluster, and knows it."""
+        known = self.node.metadata.brokers.get(self.id)
+        epoch = self.node.context.broker_epoch
+        return epoch >= 0 and known is not None and known.broker_epoch == epoch and not known.fenced
+
+    def peer_registered(self, broker: int) -> tuple[str, int] | None:
+        """The address on which a broker listens for its peers, as far as this one was told."""
+        known = self.node.metadata.brokers.get(broker) if self.up else None
+        return peer_of(known.endpoints if known else ())
 
     async def stop(self, timeout_ms: int = 30_000) -> None:
         """Hand leadership over, write everything down, and end; at once if nobody can take over
@@ -386,6 +410,14 @@ class BrokerHost:
         if self.watch is None:
             return None
         return self.watch.answering(output.correlation_id, output.body)
+
+
+def peer_of(endpoints: Sequence[Endpoint]) -> tuple[str, int] | None:
+    """The address of the listener for peers among these, if it is there."""
+    for endpoint in endpoints:
+        if endpoint.listener == PEER:
+            return endpoint.host, endpoint.port
+    return None
 
 
 def auto_topics_config(configs: Configs) -> AutoTopicsConfig:

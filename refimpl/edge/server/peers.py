@@ -2,7 +2,8 @@
 
 A connection carries one broker's messages to another one, each as its length and its bytes. What
 cannot be delivered is lost, as the node's protocol allows: nobody waits for a connection, nothing
-is sent twice, and whoever wants an answer asks again.
+is sent twice, and whoever wants an answer asks again. A greeting says where its sender listens, so
+that it gets its answers before anybody else knows of it.
 """
 
 import asyncio
@@ -18,12 +19,13 @@ from refimpl.edge.server.network import Network
 from refimpl.edge.server.peer_codec import FINGERPRINT, U32, NotAMessage, decode, encode
 from refimpl.messages.broker import Request, Response
 
-MAGIC = b"highwater-peer\n"
+MAGIC = b"highwater-peer-2\n"
 LARGEST = 256 << 20
 #: What waits for a connection that is being made, or for a peer that reads slowly
 MOST_WAITING = 64 << 20
 RETRY_S = 0.2
 CONNECT_S = 5.0
+_GREETING = ("cluster id", "broker", "host", "port")
 log = logging.getLogger(__name__)
 
 AddressOf = Callable[[int], Awaitable[tuple[str, int] | None]]
@@ -63,6 +65,7 @@ class PeerLink:
     async def _carry(self) -> None:
         """Connect, say what waits, and stay until the peer ends the connection."""
         writer: asyncio.StreamWriter | None = None
+        address: tuple[str, int] | None = None
         loop = asyncio.get_running_loop()
         try:
             await asyncio.sleep(max(0.0, self.not_before - loop.time()))
@@ -82,6 +85,7 @@ class PeerLink:
         finally:
             if writer is not None:
                 writer.transport.abort()
+            self.network.forget(self.peer, address)
             self.network.dropped += len(self.waiting)
             self.waiting.clear()
             self.size, self.task, self.writer = 0, None, None
@@ -99,6 +103,9 @@ class PeerNetwork(Network):
     broker: int = field(kw_only=True)
     cluster_id: str = field(kw_only=True)
     address_of: AddressOf = field(kw_only=True)
+    #: Where peers that have connected say that they listen
+    greeted: dict[int, tuple[str, int]] = field(factory=dict[int, tuple[str, int]], init=False)
+    _address: tuple[str, int] = field(default=("", 0), init=False)
     _links: dict[int, PeerLink] = field(factory=dict[int, PeerLink], init=False)
     _server: asyncio.Server | None = field(default=None, init=False)
     _inbound: set[asyncio.StreamWriter] = field(factory=set[asyncio.StreamWriter], init=False)
@@ -106,12 +113,14 @@ class PeerNetwork(Network):
     @property
     def greeting(self) -> bytes:
         """The first bytes of a connection."""
-        return MAGIC + FINGERPRINT + self.cluster_id.encode() + b"\n"
+        host, port = self._address
+        return MAGIC + FINGERPRINT + f"{self.cluster_id} {self.broker} {host} {port}\n".encode()
 
     async def listen(self, host: str, port: int) -> int:
         """Take connections of peers; answers the port. Raises OSError for one in use."""
         self._server = await asyncio.start_server(self._accept, host, port)
-        return self._server.sockets[0].getsockname()[1]
+        self._address = host, self._server.sockets[0].getsockname()[1]
+        return self._address[1]
 
     def close(self) -> None:
         """End all connections, at once; nobody is told of that."""
@@ -135,6 +144,11 @@ class PeerNetwork(Network):
         if link is None:
             link = self._links[target] = PeerLink(self, target)
         link.send(encode(message))
+
+    def forget(self, peer: int, address: tuple[str, int] | None) -> None:
+        """A peer is no longer at this address; if it has started again it has said another one."""
+        if self.greeted.get(peer) == address:
+            self.greeted.pop(peer, None)
 
     def lost(self, peer: int) -> None:
         """A connection with a peer is over, or could not be made: what our node asked of it, or the
@@ -172,9 +186,13 @@ class PeerNetwork(Network):
             raise NotAMessage("this port is for brokers of the same cluster")
         if greeting[len(MAGIC) :] != FINGERPRINT:
             raise NotAMessage("a broker of another version, whose messages are not ours")
-        cluster = (await reader.readuntil(b"\n"))[:-1].decode(errors="replace")
+        said = (await reader.readuntil(b"\n"))[:-1].decode(errors="replace").split(" ")
+        cluster, broker, host, port = said if len(said) == len(_GREETING) else ("", "", "", "")
         if cluster != self.cluster_id:
             raise NotAMessage(f"a broker of cluster {cluster}, and this is {self.cluster_id}")
+        if not (broker.isdecimal() and port.isdecimal()):
+            raise NotAMessage(f"{broker} at {host}:{port}, where numbers are expected")
+        self.greeted[int(broker)] = host, int(port)
 
     def _deliver(self, message: Any) -> int:
         """Let our node have a message; answers who sent it."""

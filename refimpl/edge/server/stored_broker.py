@@ -108,7 +108,7 @@ class StoredBroker:
             rack=static.get("broker.rack"),
             advertised=advertised_listeners_of(self.configs),
             new_store=lambda: ZooKeeperStore(hosts, session_ms, root),
-            peer_port=peer_port,
+            peer=(self.host, peer_port),
             accepts_at_once=False,
             client_telemetry=self.client_telemetry,
             seed=self.seed,

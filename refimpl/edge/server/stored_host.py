@@ -15,9 +15,8 @@ from refimpl.broker.stored_node import StoredNode
 from refimpl.controller import znodes
 from refimpl.controller.stored_controller import StoredController
 from refimpl.edge.server.controller_host import controller_config
-from refimpl.edge.server.host import Answers, BrokerHost, auto_topics_config
+from refimpl.edge.server.host import Answers, BrokerHost, auto_topics_config, peer_of
 from refimpl.groups.config import GroupConfig
-from refimpl.messages.cluster import Endpoint
 from refimpl.messages.controller import BrokerAddress
 from refimpl.metadata.contract import (
     Data,
@@ -33,19 +32,12 @@ from refimpl.metadata.errors import StoreError
 from refimpl.shares.config import ShareConfig
 from refimpl.transactions.config import TransactionConfig
 
-PEER = "PEER"
-"""The listener on which a broker hears other brokers; clients are on the first one."""
-
 
 @define(eq=False)
 class StoredBrokerHost(BrokerHost):
-    """A broker process with a session of a metadata store, a new one for each process.
-
-    `peer_port` is where `network` listens for other brokers.
-    """
+    """A broker process with a session of a metadata store, a new one for each process."""
 
     new_store: Callable[[], MetadataStore] = field(kw_only=True)
-    peer_port: int = field(kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
     store: MetadataStore = field(init=False)
     _own: int = field(default=0, init=False)
@@ -58,20 +50,6 @@ class StoredBrokerHost(BrokerHost):
         self.store = self.new_store()
         await BrokerHost.start(self)
         self.store.start(self._delivered)
-
-    def accept(self) -> None:
-        """Let clients in: before the broker was told of the cluster, it would say of every topic
-        that there is none. Raises OSError for a port in use."""
-        assert self.listener is not None
-        for one in (self.listener, *self._others):
-            one.accept()
-
-    @property
-    def registered(self) -> bool:
-        """True once the broker is part of the cluster, and knows it."""
-        known = self.node.metadata.brokers.get(self.id)
-        epoch = self.node.context.broker_epoch
-        return epoch >= 0 and known is not None and known.broker_epoch == epoch and not known.fenced
 
     @property
     def waits_for(self) -> str:
@@ -97,13 +75,9 @@ class StoredBrokerHost(BrokerHost):
         path = f"{znodes.BROKER_IDS}/{broker}"
         found = await self._ask_store(GetData(path))
         if isinstance(found, Data):
-            known = znodes.broker_of(found.data, broker, found.stat.czxid).registration
-        else:
-            known = self.node.metadata.brokers.get(broker) if self.up else None
-        for endpoint in known.endpoints if known else ():
-            if endpoint.listener == PEER:
-                return endpoint.host, endpoint.port
-        return None
+            registered = znodes.broker_of(found.data, broker, found.stat.czxid).registration
+            return peer_of(registered.endpoints)
+        return self.peer_registered(broker)
 
     async def _ask_store(self, operation: Operation) -> Result | StoreError:
         """Ask beside the node, whose own requests have positive numbers."""
@@ -144,9 +118,6 @@ class StoredBrokerHost(BrokerHost):
             new_id=lambda: str(uuid4()),
             candidate=candidate,
         )
-
-    def _endpoints(self) -> tuple[Endpoint, ...]:
-        return (*BrokerHost._endpoints(self), Endpoint(PEER, self.host, self.peer_port))
 
     def _delivered(self, output: Output) -> None:
         if isinstance(output, Response) and (answer := self._answers.pop(output.number, None)):

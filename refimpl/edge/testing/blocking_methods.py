@@ -12,6 +12,7 @@ from refimpl.edge.server.controller_host import ControllerHost
 from refimpl.edge.server.cues import Cue, Cues, Event
 from refimpl.edge.server.faults import Rule, Which
 from refimpl.edge.server.host import BrokerHost
+from refimpl.edge.server.layout import Layout
 from refimpl.edge.server.network import Network
 from refimpl.edge.testing.security import Security
 from refimpl.messages.cluster import PartitionRegistration
@@ -129,6 +130,11 @@ class BlockingMethods(abc.ABC):
     def cues(self) -> Cues:
         """As `Cluster` has it."""
         return self._get("cues")
+
+    @property
+    def layout(self) -> Layout:
+        """As `Cluster` has it."""
+        return self._get("layout")
 
     def settled(self, timeout_ms: int = 30000) -> None:
         """Return when every broker that runs knows of all others, and of all that was decided.

@@ -12,37 +12,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from attrs import define, evolve, field
+from attrs import define, field
 from attrs.converters import optional
 
 from refimpl.api.call import ClientTelemetry
 from refimpl.broker.partition import Partition
 from refimpl.configs import Configs
 from refimpl.edge.server import arguments
-from refimpl.edge.server.addresses import (
-    PLAINTEXT,
-    Address,
-    advertised_listeners_of,
-    listeners_of,
-)
 from refimpl.edge.server.controller_host import ControllerHost
-from refimpl.edge.server.controller_log import ControllerLog
 from refimpl.edge.server.cues import Cue, Cues, Event, new_cue
 from refimpl.edge.server.errors import ClusterError, NotRunning
 from refimpl.edge.server.faults import Rule, What, Which
 from refimpl.edge.server.host import BrokerHost
-from refimpl.edge.server.limits import limits_of
-from refimpl.edge.server.listener import QUICK
-from refimpl.edge.server.log_directory import (
-    Directory,
-    FileDirectory,
-    MemoryDirectory,
-    UnusableDirectory,
-    directories_in,
-    properties_of,
-    random_id,
-)
-from refimpl.edge.server.memory import Budget
+from refimpl.edge.server.layout import Layout
 from refimpl.edge.server.network import Network
 from refimpl.edge.server.watching import Furthest, Watch, is_assigned
 from refimpl.edge.testing import lookups
@@ -52,7 +34,6 @@ from refimpl.messages import controller as c
 from refimpl.messages import group as g
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import PartitionRegistration
-from refimpl.messages.controller import CONTROLLER
 from refimpl.records.coordinators import OFFSETS_TOPIC
 
 LOOPBACK = "127.0.0.1"
@@ -98,7 +79,7 @@ class Cluster:
     #: All rules that were made, also those that are lifted
     rules: list[Rule] = field(factory=list[Rule], init=False)
     cues: Cues = field(factory=Cues, init=False)
-    _settings: dict[str, str] = field(init=False)
+    layout: Layout = field(init=False)
     _state: str = field(default="has not been started", init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -111,8 +92,13 @@ class Cluster:
         arguments.callable_or_none("observe", self.observe)
         arguments.callable_or_none("client_telemetry", self.client_telemetry)
         secured = {} if self.security is None else self.security.settings(self.port)
-        self._settings = arguments.broker_settings(
+        settings = arguments.broker_settings(
             {**secured, **self.configs}, self.host, self.port, in_memory=self.data is None
+        )
+        self.layout = Layout(
+            *(self.brokers, self.port, self.host, self.data, settings),
+            more_data=self.more_data,
+            racks=self.racks,
         )
 
     # From start to end
@@ -124,23 +110,9 @@ class Cluster:
         """
         if self._state != "has not been started":
             raise NotRunning(f"this cluster {self._state}: make another one")
-        replicas, in_sync = str(min(3, self.brokers)), str(min(2, self.brokers))
-        static = {
-            **QUICK,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": in_sync,
-            "share.coordinator.state.topic.replication.factor": replicas,
-            "share.coordinator.state.topic.min.isr": in_sync,
-            **self._settings,
-        }
-        configs = Configs(static)
-        limits = limits_of(configs)
-        budget = Budget(max(limits.queued_max_request_bytes, limits.request_max_bytes))
-        advertised = advertised_listeners_of(self._settings)
-        first, *also = listeners_of(self._settings) or (Address(PLAINTEXT, self.host, self.port),)
-        cluster_id = self._cluster_id()
-        log = self._controller_log(cluster_id)
+        layout = self.layout
+        budget, cluster_id = layout.budget(), layout.cluster_id()
+        configs, log = Configs(layout.static), layout.controller_log(cluster_id)
         self.controller = ControllerHost(
             self.network, configs, cluster_id, self.seed, self.observe, log
         )
@@ -148,22 +120,9 @@ class Cluster:
         try:
             self.controller.start()
             for number in range(1, self.brokers + 1):
-                self.hosts[number] = BrokerHost(
-                    number,
-                    self.network,
-                    self._directory(number, cluster_id),
-                    Configs({**static, **self._own(number)}),
-                    budget,
-                    limits,
-                    self.host,
-                    self.port + number - 1 if self.port else 0,
-                    rack=self.racks.get(number, static.get("broker.rack")),
-                    listener_name=first.name,
-                    also=[evolve(one, port=one.port and one.port + number - 1) for one in also],
-                    advertised={
-                        name: (host, port + number - 1) for name, (host, port) in advertised.items()
-                    },
-                    observe=self.observe,
+                directory = layout.directory(number, cluster_id)
+                self.hosts[number] = layout.broker(
+                    *(number, self.network, directory, budget, self.observe),
                     client_telemetry=self.client_telemetry,
                 )
                 await self._listen(self.hosts[number])
@@ -193,39 +152,6 @@ class Cluster:
         """Let a broker ask for it, with the settings that it has for it."""
         host = self.hosts[1]
         host.ask(g.FindCoordinatorRequest(g.GROUP, ("",)), lambda answer: None)
-
-    def _own(self, number: int) -> Mapping[str, str]:
-        """The settings in which brokers differ."""
-        rack = self.racks.get(number)
-        return {"node.id": str(number), **({} if rack is None else {"broker.rack": rack})}
-
-    def _cluster_id(self) -> str:
-        """That of the directories, or a new one."""
-        if self.data is None:
-            return random_id()
-        found = {
-            properties_of(folder / f"broker-{number}").get("cluster.id")
-            for folder in (self.data, *self.more_data)
-            for number in range(1, self.brokers + 1)
-        } - {None}
-        if len(found) > 1:
-            ids = " and ".join(sorted(str(one) for one in found))
-            raise UnusableDirectory(f"{self.data}: log directories of two clusters, {ids}")
-        return found.pop() or random_id() if found else random_id()
-
-    def _controller_log(self, cluster_id: str) -> ControllerLog | None:
-        """The log of decisions: in a directory that is locked as those of brokers are."""
-        if self.data is None:
-            return None
-        path = self.data / "controller"
-        return ControllerLog(path, FileDirectory(path, CONTROLLER, cluster_id))
-
-    def _directory(self, number: int, cluster_id: str) -> Directory:
-        if self.data is None:
-            return MemoryDirectory(cluster_id)
-        return directories_in(
-            [one / f"broker-{number}" for one in (self.data, *self.more_data)], number, cluster_id
-        )
 
     async def settled(self, timeout_ms: int = 30_000) -> None:
         """Return when every broker that runs knows of all others, and of all that was decided.

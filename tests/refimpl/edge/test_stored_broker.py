@@ -72,7 +72,7 @@ def test_clients_are_let_in_when_the_broker_knows_the_cluster() -> None:
             0,
             accepts_at_once=False,
             new_store=Silent,
-            peer_port=1,
+            peer=("127.0.0.1", 1),
         )
         await host.start()
         with pytest.raises(ConnectionRefusedError):

@@ -1,0 +1,136 @@
+"""One of the brokers of a `ProcessCluster`, as the process that it is.
+
+Its parent sends a line of JSON to its standard input and keeps that open: where it ends, so does
+this process, at once.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, define, field, frozen
+
+from refimpl.configs import Configs
+from refimpl.edge.server.host import BrokerHost
+from refimpl.edge.server.layout import Layout
+from refimpl.edge.server.peers import PeerNetwork
+from refimpl.messages.controller import CONTROLLER
+
+LOOPBACK = "127.0.0.1"
+"""Where processes of one machine hear each other, wherever clients come from."""
+
+
+class NotTakenIn(TimeoutError):
+    """The controller has not taken the broker into the cluster in time."""
+
+
+@frozen
+class Joining:
+    """What a process has to know in order to be a broker: plain values."""
+
+    layout: Layout
+    number: int
+    cluster_id: str
+    controller_port: int
+    #: The port of the process before, or 0
+    port: int
+    #: How often the broker was started before
+    started: int
+
+    def values(self) -> Mapping[str, Any]:
+        """As JSON has it; paths as texts."""
+        return asdict(self, value_serializer=lambda _, __, one: _plain(one))
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Joining":
+        """What `values` made."""
+        given: dict[str, Any] = {**values["layout"], "racks": {}}
+        given["data"] = given["data"] and Path(given["data"])
+        given["more_data"] = tuple(map(Path, given["more_data"]))
+        known: dict[str, Any] = {**values, "layout": Layout(**given)}
+        return cls(**known)
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+@define(eq=False)
+class JoinedBroker:
+    """A broker whose controller and peers are other processes; `start` returns when it serves."""
+
+    joining: Joining
+    broker: BrokerHost = field(init=False)
+    network: PeerNetwork = field(init=False)
+    brokers: int = field(default=1, init=False)
+
+    @property
+    def host(self) -> str:
+        """Where it listens for clients."""
+        return self.joining.layout.host
+
+    @property
+    def port(self) -> int:
+        """The port for clients, 0 for any free one."""
+        layout, number = self.joining.layout, self.joining.number
+        return self.joining.port or (layout.port and layout.port + number - 1)
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients."""
+        return f"{self.broker.host}:{self.broker.port}"
+
+    async def start(self) -> None:
+        """Start, and return when the controller has taken this broker in.
+
+        Raises UnusableDirectory, OSError for a port in use, and NotTakenIn after
+        `initial.broker.registration.timeout.ms`.
+        """
+        joining, layout = self.joining, self.joining.layout
+        self.network = PeerNetwork(
+            broker=joining.number,
+            cluster_id=joining.cluster_id,
+            address_of=lambda one: self._address_of(one),
+        )
+        peer_port = await self.network.listen(LOOPBACK, 0)
+        self.broker = layout.broker(
+            joining.number,
+            self.network,
+            layout.directory(joining.number, joining.cluster_id, joining.started),
+            layout.budget(),
+            accepts_at_once=False,
+            peer=(LOOPBACK, peer_port),
+        )
+        self.broker.port = self.port
+        name = "initial.broker.registration.timeout.ms"
+        timeout_ms = int(str(Configs(layout.static)[name]))
+        try:
+            await self.broker.start()
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not self.broker.registered:
+                    await asyncio.sleep(0.005)
+            self.broker.accept()
+        except TimeoutError:
+            self._end()
+            raise NotTakenIn(
+                f"broker {joining.number} was not taken into the cluster within "
+                f"{timeout_ms / 1000:g} s ({name})"
+            ) from None
+        except BaseException:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        self.broker.kill()
+        self.network.close()
+
+    async def stop_all(self) -> None:
+        """Hand leadership over, and end."""
+        await self.broker.stop()
+        self.network.close()
+
+    async def _address_of(self, broker: int) -> tuple[str, int] | None:
+        if broker == CONTROLLER:
+            return LOOPBACK, self.joining.controller_port
+        return self.network.greeted.get(broker) or self.broker.peer_registered(broker)
