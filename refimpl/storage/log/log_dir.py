@@ -5,7 +5,7 @@ opened stays closed and is reported; the others go on. A disk failure takes all 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field
 
@@ -190,10 +190,10 @@ class LogDir:
             self.disk.delete_folder(folder)
             del self._doomed[folder]
 
-    def flush(self) -> None:
-        """Flush every log, all of them together."""
-        files: list[str] = []
-        folders: list[str] = []
+    def flush(self, besides: Sequence[str] = ()) -> None:
+        """Flush every log, all of them together, and new files besides."""
+        files = list(besides)
+        folders = [path.rpartition("/")[0] for path in besides]
         for log in self.logs.values():
             of_log, folder = log.local.unflushed()
             files += of_log
@@ -206,16 +206,16 @@ class LogDir:
     def close(self, broker_epoch: int = -1) -> None:
         """Flush everything and leave the clean shutdown mark.
 
-        All logs are flushed together, and all snapshots: each alone would wait for the disk.
+        All logs are flushed together, and all snapshots: each alone would wait for the disk. A
+        snapshot has a checksum, and is new: it is written under its name at once, as by Kafka.
         """
-        for log in self.logs.values():
-            log.local.active.end()
-        self.flush()
         snapshots: dict[str, bytes] = {}
         for log in self.logs.values():
+            log.local.active.end()
             snapshots |= log.missing_snapshot()
-        if snapshots:
-            replace_files(self.disk, snapshots)
+        for path, content in snapshots.items():
+            self.disk.overwrite(path, content)
+        self.flush(list(snapshots))
         self.checkpoint()
         write_clean_shutdown(self.disk, broker_epoch)
 
