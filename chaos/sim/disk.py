@@ -67,6 +67,9 @@ class MemoryLogs:
         self.high_watermarks[partition] = known
         return Found(log, known)
 
+    def told(self) -> None:
+        """Nothing depends on it: there is one directory."""
+
     def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
         """Nothing is to be done for logs in memory."""
 

@@ -79,6 +79,9 @@ class FileLogs:
         known = b"" if topic_id == NO_ID else topic_id
         return Found(self.replica_log(log), log.high_watermark, known)
 
+    def told(self) -> None:
+        """Nothing depends on it: the only directory can be read."""
+
     def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
         """Write to the checkpoints that these logs begin their leader epochs."""
         logs = self.directory.logs

@@ -128,6 +128,10 @@ class LogDirectory(Protocol):
         """The log of a partition; an empty one for a new partition."""
         ...
 
+    def told(self) -> None:
+        """All partitions are opened that were there before this process; later ones are new."""
+        ...
+
     def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
         """Begin these leader epochs at the ends of the logs, all at once."""
         ...

@@ -92,6 +92,7 @@ class ReplicaManager:
                     pass
         if is_full and changes:
             self._delete_strays(now)
+            self.storage.logs.told()
         self._commit_with_fewer(now)
 
     def _prepare(self, changes: Sequence[Change]) -> None:

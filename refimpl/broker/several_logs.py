@@ -21,6 +21,12 @@ class SeveralLogs:
     directories: Sequence[FileLogs]
     #: The directories of partitions that are prepared, and not yet opened
     _chosen: dict[TopicPartition, int] = field(factory=dict[TopicPartition, int], init=False)
+    #: The reason why a directory cannot be read since the start, until all is told that there is
+    _unread: str | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Note if a directory has failed before anybody used it."""
+        self._unread = next((why for one in self.directories if (why := one.failure())), None)
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions that are in the directories."""
@@ -41,19 +47,29 @@ class SeveralLogs:
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         """Create the folders of new partitions."""
         for partition in partitions:
-            if self.directory_of(partition) < 0:
+            if self.directory_of(partition) < 0 and self._unread is None:
                 self._chosen[partition] = self._next()
         chosen = {one: self._chosen[one] for one in partitions if one in self._chosen}
         self._each(lambda number, one: one.prepare([p for p, at in chosen.items() if at == number]))
 
     def open(self, partition: TopicPartition) -> Found:
-        """The recovered log, or a new one in the directory that has the fewest."""
+        """The recovered log, or a new one in the directory that has the fewest.
+
+        Raises StorageOffline for a partition that is not new, if a directory cannot be read that
+        may have its log: an empty one in its place would lack records.
+        """
         number = self.directory_of(partition)
+        if number < 0 and self._unread is not None:
+            raise StorageOffline(self._unread)
         if number < 0:
             number = self._chosen.pop(partition, -1)
         if number < 0:
             number = self._next()
         return self.directories[number].open(partition)
+
+    def told(self) -> None:
+        """All partitions are known that there are; those that come later are new."""
+        self._unread = None
 
     def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
         """Write to the checkpoints that these logs begin their leader epochs."""

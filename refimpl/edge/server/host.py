@@ -23,7 +23,7 @@ from refimpl.edge.server.faults import Faults
 from refimpl.edge.server.limits import Limits
 from refimpl.edge.server.listener import Listener, counted
 from refimpl.edge.server.log import BROKER
-from refimpl.edge.server.log_directory import Begun, Directory, Place
+from refimpl.edge.server.log_directory import Begun, Directory, GoneDisk, Place
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.network import Network
 from refimpl.edge.server.security import security_of
@@ -148,11 +148,16 @@ class BrokerHost:
         self.network.run()
 
     def _logs(self, disks: Sequence[Disk], begun: Begun) -> "_Logs | _SeveralLogs":
-        each = [
-            _Logs(disk, self.clock.now, self._log_config(), topic_ids=_TopicIds(self), begun=begun)
-            for disk in disks
-        ]
+        each = [self._logs_on(disk, begun) for disk in disks]
         return each[0] if len(each) == 1 else _SeveralLogs(each, begun, self.directory)
+
+    def _logs_on(self, disk: Disk, begun: Begun) -> "_Logs":
+        topic_ids = _TopicIds(self)
+        logs = _Logs(disk, self.clock.now, self._log_config(), topic_ids=topic_ids, begun=begun)
+        if isinstance(disk, GoneDisk):
+            print(f"Warning: broker {self.id} starts without {disk.reason}", file=sys.stderr)
+            logs.directory.disk.failure = disk.reason
+        return logs
 
     def _listen_also(self, *, accepts: bool) -> None:
         """Listen at the other addresses. Who comes there is told of the endpoints of that listener.

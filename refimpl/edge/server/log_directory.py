@@ -60,6 +60,20 @@ class UnusableDirectory(Exception):
     """A log directory that this broker cannot use, and why, in one line."""
 
 
+class UnreadableDirectory(UnusableDirectory):
+    """The disk of a log directory does not answer; others may be used without it."""
+
+
+@define(eq=False)
+class GoneDisk(MemoryDisk):
+    """The disk of a log directory that cannot be read: an empty one in its place, and the reason.
+
+    Kafka starts with the other directories (KIP-112).
+    """
+
+    reason: str = ""
+
+
 class Directory(Protocol):
     """The places of a broker's logs, as the broker uses them."""
 
@@ -73,7 +87,10 @@ class Directory(Protocol):
         ...
 
     def open(self) -> Sequence[Disk]:
-        """The disk of each, for one process at a time. Raises UnusableDirectory."""
+        """The disk of each, for one process at a time; a GoneDisk for one that cannot be read.
+
+        Raises UnusableDirectory, also if none can be read.
+        """
         ...
 
     def release(self) -> None:
@@ -159,7 +176,7 @@ class FileDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as refused:
-            raise UnusableDirectory(f"{self.path}: {refused.strerror}") from None
+            raise UnreadableDirectory(f"{self.path}: {refused.strerror}") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -171,6 +188,9 @@ class FileDirectory:
         disk = self._disk = FileDisk(self.path)
         try:
             self._claim(disk)
+        except OSError as refused:
+            self.release()
+            raise UnreadableDirectory(f"{self.path}: {refused.strerror}") from None
         except UnusableDirectory:
             self.release()
             raise
@@ -242,6 +262,8 @@ class SeveralDirectories:
     """The directories of one broker, as `log.dirs` names them (KIP-112)."""
 
     directories: Sequence[FileDirectory]
+    #: Those that can be read
+    _serving: Sequence[FileDirectory] = field(default=(), init=False)
 
     @property
     def cluster_id(self) -> str:
@@ -253,15 +275,25 @@ class SeveralDirectories:
         return [place for one in self.directories for place in one.places()]
 
     def open(self) -> Sequence[Disk]:
-        """Lock all of them, or none. Raises UnusableDirectory, also for a log that is in two."""
+        """Lock all that can be read, or none. Raises UnusableDirectory, also for a log in two."""
         disks: list[Disk] = []
+        serving: list[FileDirectory] = []
+        why: UnreadableDirectory | None = None
         try:
             for one in self.directories:
-                disks += one.open()
+                try:
+                    disks += one.open()
+                    serving.append(one)
+                except UnreadableDirectory as unreadable:
+                    disks.append(GoneDisk(reason=str(unreadable)))
+                    why = unreadable
+            if why is not None and not serving:
+                raise why
             self._check_apart(disks)
         except (OSError, UnusableDirectory):
             self.release()
             raise
+        self._serving = serving
         return disks
 
     def _check_apart(self, disks: Sequence[Disk]) -> None:
@@ -280,11 +312,11 @@ class SeveralDirectories:
 
     def begin(self) -> Begun:
         """One more than the process before, on every disk before it is used."""
-        return _begin(self.directories)
+        return _begin(self._serving, are_all=len(self._serving) == len(self.directories))
 
     def registered(self, broker_epoch: int) -> None:
         """Write the process down in every directory that can still be written."""
-        for one in self.directories:
+        for one in self._serving:
             with suppress(OSError):
                 one.registered(broker_epoch)
 
@@ -295,11 +327,12 @@ def directories_in(paths: Sequence[Path], node_id: int, cluster_id: str) -> Dire
     return each[0] if len(each) == 1 else SeveralDirectories(each)
 
 
-def _begin(directories: Sequence[FileDirectory]) -> Begun:
+def _begin(directories: Sequence[FileDirectory], *, are_all: bool = True) -> Begun:
     """Begin a process in these directories.
 
     Nothing was lost only if all of them say so of the same process, and no directory is gone that
-    it had: its logs would be made anew, and empty.
+    it had: its logs would be made anew, and empty. One that cannot be read is remembered, because
+    a later process may be given other directories in its place.
     """
     lasts = [last for one in directories if (last := one.last_process()) is not None]
     ids = [one.directory_id for one in directories]
@@ -307,8 +340,9 @@ def _begin(directories: Sequence[FileDirectory]) -> Begun:
     is_whole = all({*last.get("directories", ())} <= {*ids} for last in lasts)
     same_boot = all(last["boot_id"] == _boot_id() != "" for last in lasts)
     incarnation = max((last["incarnation"] for last in lasts), default=0) + 1
+    before = [] if are_all else [one for last in lasts for one in last.get("directories", ())]
     for one in directories:
-        one.begin_as(incarnation, ids)
+        one.begin_as(incarnation, list(dict.fromkeys([*ids, *before])))
     survived = epochs.pop() if len(epochs) == 1 and same_boot and is_whole else -1
     return Begun(incarnation, survived, is_whole)
 
@@ -322,12 +356,17 @@ def _boot_id() -> str:
 
 
 def properties_of(path: Path) -> dict[str, str]:
-    """The meta.properties of a directory; empty if there is none. Raises UnusableDirectory."""
+    """The meta.properties of a directory; empty if there is none, or if it cannot be read.
+
+    Raises UnusableDirectory for one that is damaged.
+    """
     disk = FileDisk(path)
     try:
         if not path.is_dir() or META_PROPERTIES not in disk.list_files(""):
             return {}
         return read_meta_properties(disk)
+    except OSError:
+        return {}
     except StorageDamage as damage:
         raise UnusableDirectory(f"{path}: {damage}") from None
     finally:

@@ -195,10 +195,59 @@ def test_a_log_in_two_directories_is_a_line(tmp_path: Path) -> None:
         run(lambda: cluster_in(tmp_path, 1).start())  # type: ignore[arg-type, return-value]
 
 
-def test_a_directory_that_cannot_be_made_is_a_line(tmp_path: Path) -> None:
-    (tmp_path / "disk-1").write_text("a file")
-    with pytest.raises(UnusableDirectory, match="disk-1/broker-1: Not a directory"):
+def test_a_broker_ends_at_the_start_if_no_directory_can_be_read(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"disk-{number}").mkdir()
+        (tmp_path / f"disk-{number}" / "broker-1").write_text("a file")
+    with pytest.raises(UnusableDirectory, match="disk-1/broker-1: "):
         run(lambda: cluster_in(tmp_path, 1).start())  # type: ignore[arg-type, return-value]
+
+
+def test_a_broker_starts_without_a_directory_that_cannot_be_read(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What is in there is offline and not made anew; what is new goes to the others."""
+    place, aside = tmp_path / "disk-1" / "broker-1", tmp_path / "aside"
+    other = tmp_path / "disk-0" / "broker-1"
+
+    async def before() -> None:
+        async with cluster_in(tmp_path, 3) as cluster:
+            await cluster.create_topic("t", partitions=PARTITIONS, replicas=3)
+            assert set((await write(cluster, b"a")).values()) == {None}
+            for number in range(PARTITIONS):
+                await cluster.until(lambda n=number: len(cluster.isr("t", n)) == 3)
+
+    async def without() -> None:
+        async with cluster_in(tmp_path, 3) as cluster:
+            await cluster.until(lambda: all(1 not in cluster.isr("t", one) for one in bad))
+            assert set((await write(cluster, b"b")).values()) == {None}
+            assert folders(other) == good
+            results = (await asked(cluster, 1, DESCRIBE, topics=None)).results
+            codes = [one.error_code.name.upper() for one in results]
+            assert codes == ["NONE", "KAFKA_STORAGE_ERROR"]
+            assert results[1].log_dir == str(place)
+            await cluster.create_topic("later", partitions=2, replicas=3)
+            await cluster.settled()
+            assert len([*other.glob("later-*")]) == 2
+
+    async def after() -> None:
+        async with cluster_in(tmp_path, 3) as cluster:
+            for number in range(PARTITIONS):
+                await cluster.until(lambda n=number: len(cluster.isr("t", n)) == 3)
+            assert {cluster.log_end("t", one, 1) for one in range(PARTITIONS)} == {2}
+            assert (folders(place), folders(other)) == (bad, good)
+
+    run(before)
+    bad, good = folders(place), folders(other)
+    assert len(bad) == len(good) == PARTITIONS // 2
+    place.rename(aside)
+    place.write_text("a file")
+    run(without)
+    said = capfd.readouterr().err
+    assert f"Warning: broker 1 starts without {place}: " in said
+    place.unlink()
+    aside.rename(place)
+    run(after)
 
 
 def begun(*paths: Path, epoch: int) -> tuple[int, int, bool]:
@@ -220,6 +269,19 @@ def test_a_process_lost_nothing_only_if_every_directory_says_so(tmp_path: Path) 
     assert begun(one, two, three, epoch=9) == (5, -1, True), "the second slept meanwhile"
     shutil.rmtree(two)
     assert begun(one, two, three, epoch=10) == (6, -1, False), "an empty one took its place"
+
+
+def test_a_directory_that_cannot_be_read_is_remembered(tmp_path: Path) -> None:
+    """Its logs are made anew once it is named no longer, so records may have been lost."""
+    one, two = (tmp_path / name for name in ("one", "two"))
+    assert begun(one, two, epoch=5) == (1, -1, True)
+    aside = two.rename(tmp_path / "aside")
+    two.write_text("a file")
+    assert begun(one, two, epoch=6) == (2, -1, False)
+    assert begun(one, epoch=7) == (3, -1, False), "it is named no longer, and its logs are gone"
+    two.unlink()
+    aside.rename(two)
+    assert begun(one, two, epoch=8) == (4, -1, True), "it slept meanwhile"
 
 
 def test_the_directory_with_the_fewest_logs_gets_the_next(tmp_path: Path) -> None:
