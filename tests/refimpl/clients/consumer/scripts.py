@@ -381,7 +381,7 @@ class Script:
         positions = self.ours.machine.positions
         held = [p for p, one in positions.items() if one.buffer is not None]
         if step[0] == "answer":
-            asked: Asked = self.waiting[step[1]][2]
+            asked: Asked = self.waiting[int(step[1])][2]
             # What is to be asked already is asked there before what the answer leads to.
             if any(
                 one.state in ("resetting", "validating") and one.asked != one.question
