@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from refimpl.coordinator.operation import Answer, SetTimer, TimerKey, TransactionalWrite
-from refimpl.coordinator.runtime import State
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.offsets import OFFSET_COMMIT, WITH_TOPIC_ID
 from refimpl.groups.registry import new_coordinator
@@ -130,7 +130,7 @@ def loaded(log: FileLog) -> GroupCoordinator:
     """A coordinator that has read a log."""
     ids = iter(range(sys.maxsize))
     coordinator = new_coordinator(0, log, CONFIG, World(), lambda: str(next(ids)))
-    while coordinator.state is State.LOADING:
+    while coordinator.state is CoordinatorState.LOADING:
         coordinator.load(0)
     return coordinator
 

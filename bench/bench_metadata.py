@@ -31,9 +31,9 @@ from refimpl.metadata.contract import (
     MetadataStore,
     Multi,
     Operation,
-    Request,
     SessionState,
     SetData,
+    StoreRequest,
     WatchEvent,
 )
 from refimpl.metadata.durable import DurableStore
@@ -67,7 +67,7 @@ def machine(store: EmbeddedStore | DurableStore, number: int) -> Found:
                     carry(client.receive(0, answer))
 
     def ask(operation: Operation) -> None:
-        carry(client.send(0, Request(next(numbers), operation)))
+        carry(client.send(0, StoreRequest(next(numbers), operation)))
 
     carry(client.start(0))
     ask(Create(ROOT))

@@ -34,8 +34,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 from chaos.real.kafka.judge import Judge, KafkaBroker, free_port  # noqa: E402
 from refimpl.machines.transaction_coordinator import (  # noqa: E402
     ProducerIdentity,
-    State,
     TransactionMetadata,
+    TransactionState,
 )
 from refimpl.messages.broker import TopicPartition  # noqa: E402
 from refimpl.records.coordinators import TRANSACTIONS_TOPIC, write_record  # noqa: E402
@@ -48,7 +48,7 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
-STATES = State.ONGOING, State.PREPARE_COMMIT, State.COMPLETE_COMMIT
+STATES = TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT
 
 
 @frozen
@@ -111,7 +111,11 @@ def _record(id: int, number: int) -> tuple[bytes, bytes | None]:
     metadata = TransactionMetadata(at=at, next=at)
     if number:
         state = STATES[(number - 1) % len(STATES)]
-        written = frozenset[TopicPartition]() if state is State.COMPLETE_COMMIT else _partitions(id)
+        written = (
+            frozenset[TopicPartition]()
+            if state is TransactionState.COMPLETE_COMMIT
+            else _partitions(id)
+        )
         times = {"updated_ms": _NOW_MS, "started_ms": _NOW_MS}
         metadata = evolve(metadata, state=state, partitions=written, client_version=2, **times)
     return write_record(record_of(f"id-{id}", evolve(metadata, updated_ms=_NOW_MS), flexible=True))

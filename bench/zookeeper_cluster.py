@@ -18,7 +18,7 @@ from refimpl.controller.stored_controller import StoredController
 from refimpl.messages import broker as m
 from refimpl.messages.cluster import Endpoint
 from refimpl.messages.controller import BrokerAddress, Envelope
-from refimpl.metadata.contract import Create, Existence, Exists, Output, Request, Response
+from refimpl.metadata.contract import Create, Existence, Exists, Output, StoreRequest, StoreResponse
 from refimpl.metadata.zookeeper import ZooKeeperStore
 
 SESSION_MS, SECONDS = 30_000, 120
@@ -133,19 +133,19 @@ class ZooKeeperCluster:
         if controller is None:
             return
         for output in controller.handle(0, message):
-            if isinstance(output, Request):
+            if isinstance(output, StoreRequest):
                 self.operations += 1
                 self._stores[broker].send(output)
             elif isinstance(output, m.Response):
                 self.answers[output.correlation_id] = output.body
 
     def _heard(self, output: Output) -> None:
-        if isinstance(output, Response):
+        if isinstance(output, StoreResponse):
             self._probed[output.number] = output.result
 
     async def _ask(self, operation: Create | Exists) -> Any:
         number = len(self._probed)
-        self._probe.send(Request(number, operation))
+        self._probe.send(StoreRequest(number, operation))
         await self._until(lambda: number in self._probed)
         return self._probed[number]
 

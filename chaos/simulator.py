@@ -83,7 +83,7 @@ from refimpl.configs import Configs
 from refimpl.controller.controller import Controller
 from refimpl.controller.state import ControllerConfig
 from refimpl.groups.config import GroupConfig
-from refimpl.machines.group import Member
+from refimpl.machines.group import CommittingMember
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.machines.replica import Replica
 from refimpl.messages.broker import TopicPartition
@@ -340,7 +340,7 @@ def _transactional(
     applications: list[ClassicApplication | ConsumerApplication] = []
     for index in range(settings.applications):
         node = first + len(producers) + index
-        parts = [Part(name, Member(node - FIRST_CLIENT + 1)) for name in names]
+        parts = [Part(name, CommittingMember(node - FIRST_CLIENT + 1)) for name in names]
         known = Leaders(node, simulation, Random(settings.seed * 2 + 1031 + node))
         applications.append(kind(node, simulation, parts, known, APPLICATION, numbers=numbers))
     node = first + len(producers) + len(applications)
@@ -624,7 +624,7 @@ def _clients(
     consumers: list[GroupMember] = []
     for index in range(settings.consumers):
         node = FIRST_CLIENT + index
-        parts = [Part(name, Member(index + 1, settings.commit_when)) for name in names]
+        parts = [Part(name, CommittingMember(index + 1, settings.commit_when)) for name in names]
         kind = ClassicMember if settings.group_protocol == "classic" else ConsumerMember
         consumers.append(kind(node, simulation, parts, Leaders(node, simulation, simulation.rng)))
     producers: list[Producer] = []

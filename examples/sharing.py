@@ -10,7 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from chaos.real.sharing.members import Members, members
+from chaos.real.sharing.members import MembersProcess, members
 from examples.brokers import BROKERS, laid_out, started, until
 from examples.transactions import PATIENCE_S, Transactional
 from highwater import recorded
@@ -29,7 +29,7 @@ QUIET_S = 3
 class Sharing(Transactional):
     """The scenario, step by step; each step waits until the one before has taken effect."""
 
-    members: Members = field(kw_only=True)
+    members: MembersProcess = field(kw_only=True)
     settings: dict[str, str] = field(factory=dict[str, str])
     """Of the group, told by the recording."""
     left: set[str] = field(factory=set[str])

@@ -20,10 +20,10 @@ from refimpl.machines.brokers import BrokerRegistry
 from refimpl.machines.classic_consumer import ClassicConsumer
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.consumer_group import NO_EPOCH, ConsumerGroup, ConsumerMember, Partition
-from refimpl.machines.consumer_membership import Membership
+from refimpl.machines.consumer_membership import ConsumerMembership
 from refimpl.machines.controller import PartitionState
 from refimpl.machines.election import ControllerElection
-from refimpl.machines.group import Coordinator, Member
+from refimpl.machines.group import CommitCoordinator, CommittingMember
 from refimpl.machines.replica import Replica
 
 M = TypeVar("M")
@@ -75,13 +75,13 @@ DURABLE_ISR_CONTROLLER: Projection[PartitionState] = {
     "lastKnown": lambda s: s.last_known or 0,
 }
 
-CONSUMER_COMMIT_COORDINATOR: Projection[Coordinator] = {
+CONSUMER_COMMIT_COORDINATOR: Projection[CommitCoordinator] = {
     "generation": lambda c: c.generation,
     "owner": lambda c: c.owner or 0,
     "committed": lambda c: c.committed,
 }
 
-CONSUMER_COMMIT_MEMBER: Projection[Member] = {
+CONSUMER_COMMIT_MEMBER: Projection[CommittingMember] = {
     "joined": lambda m: m.generation,
     "position": lambda m: m.position,
     "done": lambda m: m.done,
@@ -136,7 +136,7 @@ def consumer_member(member: ConsumerMember, partitions: Sequence[Partition]) -> 
     }
 
 
-CONSUMER_MEMBERSHIP: Projection[Membership] = {
+CONSUMER_MEMBERSHIP: Projection[ConsumerMembership] = {
     "heard": lambda m: m.epoch,
     "told": lambda m: frozenset([number + 1 for _, number in m.told]),
     "owned": lambda m: frozenset([number + 1 for _, number in m.owned]),

@@ -15,7 +15,7 @@ from chaos.sim.group_messages import Polled, Processed
 from chaos.sim.history import Call
 from chaos.sim.simulation import Simulation
 from refimpl.errors import Refusal
-from refimpl.machines.group import Member, OffsetCommit
+from refimpl.machines.group import CommittingMember, OffsetCommit
 from refimpl.machines.log import Record
 from refimpl.messages.broker import (
     EARLIEST,
@@ -40,7 +40,7 @@ class Part:
     """A member's state of one partition: its machine, and records read ahead."""
 
     name: TopicPartition
-    member: Member
+    member: CommittingMember
     buffer: deque[tuple[int, Record]] = field(factory=deque[tuple[int, Record]])
     #: The log start offset when the buffered records were fetched
     log_start: int = -1
@@ -117,7 +117,7 @@ class Consumer:
     def _know(self, partition: int) -> None:
         """Have a place for a partition that was added, and for those before it."""
         for number in range(len(self.parts), partition + 1):
-            member = Member(self.member, self.simulation.settings.commit_when)
+            member = CommittingMember(self.member, self.simulation.settings.commit_when)
             self.parts.append(Part(TopicPartition(TOPIC, number), member))
 
     # Work

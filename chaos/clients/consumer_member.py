@@ -8,7 +8,7 @@ from chaos.clients.group_member import RETRY_MS, GroupMember
 from chaos.sim.addresses import MISSING, TOPIC, TOPIC_ID
 from chaos.sim.group_messages import Told
 from refimpl.machines.consumer_group import LEAVE, LEAVE_FOR_A_WHILE, Owned
-from refimpl.machines.consumer_membership import Membership
+from refimpl.machines.consumer_membership import ConsumerMembership
 from refimpl.messages import group as g
 from refimpl.messages.broker import Response
 from refimpl.records.schema import Uuid
@@ -34,7 +34,7 @@ class ConsumerMember(GroupMember):
     One heartbeat is in flight at a time. After an unanswered one, the next reports everything.
     """
 
-    membership: Membership = field(factory=Membership)
+    membership: ConsumerMembership = field(factory=ConsumerMembership)
     #: The heartbeat that is under way, 0 for none
     waits_for: int = 0
     #: True if the next heartbeat must report everything, and the owned partitions
@@ -175,7 +175,7 @@ class ConsumerMember(GroupMember):
 
     def _forget(self) -> None:
         GroupMember._forget(self)
-        self.membership = Membership()
+        self.membership = ConsumerMembership()
         self.waits_for, self.full, self.acknowledges = 0, True, False
 
 

@@ -34,7 +34,9 @@ class ControlPlaneOracle:
     epoch: int = 0
     owner: dict[int, int] = field(factory=dict[int, int])
     acting: dict[int, int] = field(factory=dict[int, int])
-    decisions: dict[str, znodes.Decision] = field(factory=dict[str, znodes.Decision])
+    decisions: dict[str, znodes.TopicPartitionStateZNode] = field(
+        factory=dict[str, znodes.TopicPartitionStateZNode]
+    )
     replicas: dict[str, dict[int, znodes.Assigned]] = field(
         factory=dict[str, dict[int, znodes.Assigned]]
     )
@@ -110,7 +112,7 @@ class ControlPlaneOracle:
                 self.counts["reassignments over" if over else "reassignments begun"] += 1
         self.replicas[topic] = partitions
 
-    def _judge(self, path: str, topic: str, new: znodes.Decision) -> None:
+    def _judge(self, path: str, topic: str, new: znodes.TopicPartitionStateZNode) -> None:
         """Epochs only grow, the leader is in the ISR, and the ISR contains only replicas."""
         old, decision = self.decisions.get(path), new.decision
         self.decisions[path] = new

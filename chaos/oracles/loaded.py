@@ -15,10 +15,10 @@ from attrs import define, evolve, field
 from chaos.oracles.violation import Violation
 from chaos.sim.hosts import BrokerHost
 from chaos.sim.simulation import Simulation
-from refimpl.broker.coordinators import Coordinators, PartitionLog
+from refimpl.broker.coordinators import Coordinators, PartitionCoordinatorLog
 from refimpl.coordinator.observations import CoordinatorOperation
 from refimpl.coordinator.operation import SetTimer, TimerKey, TransactionalWrite
-from refimpl.coordinator.runtime import APPEND, LOAD, Coordinator, State
+from refimpl.coordinator.runtime import APPEND, LOAD, Coordinator, CoordinatorState
 from refimpl.groups.classic import SESSION as CLASSIC_SESSION
 from refimpl.groups.classic_records import record_of
 from refimpl.groups.consumer import SESSION_TIMEOUT
@@ -55,7 +55,7 @@ Timers = Mapping[TimerKey, int]
 
 
 @define(eq=False)
-class ReadOnlyLog(PartitionLog):
+class ReadOnlyLog(PartitionCoordinatorLog):
     """The log of a live coordinator, for one that only loads it."""
 
     written: list[CoordinatorRecord] = field(factory=list[CoordinatorRecord], init=False)
@@ -75,7 +75,7 @@ def load(coordinator: Coordinator[Any], now: int) -> Timers:
     """Load a coordinator's log to its end; return the timers that it then has."""
     timers: dict[TimerKey, int] = {}
     position = -1
-    while coordinator.state is State.LOADING and coordinator.position != position:
+    while coordinator.state is CoordinatorState.LOADING and coordinator.position != position:
         position = coordinator.position
         for output in coordinator.load(now):
             if isinstance(output, SetTimer) and output.key not in OWN:
@@ -306,14 +306,18 @@ class LoadedOracle:
         )
         for coordinators in both:
             live = coordinators.by_partition.get(number)
-            if coordinators.topic != topic or live is None or live.state is not State.ACTIVE:
+            if (
+                coordinators.topic != topic
+                or live is None
+                or live.state is not CoordinatorState.ACTIVE
+            ):
                 continue
             loaded = coordinators.new(number, _read_only(live.log))
             loaded.load_buffer_size = AT_ONCE  # failovers load step by step, and this is cheaper
             if isinstance(loaded.shard, TransactionShard):
                 loaded.shard.on_decided = _sends_no_markers
             fresh = load(loaded, now)
-            if loaded.state is State.LOADING:
+            if loaded.state is CoordinatorState.LOADING:
                 continue  # it waits for commits
             self.counts["coordinators loaded beside live ones"] += 1
             timers = coordinators.timers_of(number)

@@ -23,7 +23,7 @@ from chaos.sim.share_messages import SharesAcknowledged, SharesAnswered, ShareSe
 from chaos.sim.simulation import Simulation
 from chaos.sim.transactional_records import entry_of
 from refimpl.coordinator.observations import LogPruned
-from refimpl.coordinator.runtime import State
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.machines.share_partition import ACCEPT, REJECT, RELEASE, RENEW
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition
@@ -312,7 +312,7 @@ class ShareGroupOracle:
         host = self._leader_of(SHARE_STATE)
         of = {} if host is None else host.node.share_coordinators.coordinators.by_partition
         coordinator = of.get(SHARE_STATE.partition)
-        if coordinator is None or coordinator.state is not State.ACTIVE:
+        if coordinator is None or coordinator.state is not CoordinatorState.ACTIVE:
             return "the share coordinator is not active"
         for name, oracle in self._inputs():
             start, end = self._start(name), oracle.replicas[oracle.state.leader or 1].high_watermark

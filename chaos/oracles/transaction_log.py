@@ -8,18 +8,26 @@ from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.sim.settings import DAY_MS
 from chaos.sim.transactional_records import coordinator_record
-from refimpl.machines.transaction_coordinator import State, TransactionMetadata
+from refimpl.machines.transaction_coordinator import TransactionMetadata, TransactionState
 from refimpl.records.coordinators import TRANSACTIONS_TOPIC
 from refimpl.transactions.log_records import metadata_of
 
-COMMITS = frozenset((State.PREPARE_COMMIT, State.COMPLETE_COMMIT))
-FOLLOWS: Mapping[State, frozenset[State]] = {
-    State.EMPTY: frozenset((State.EMPTY, State.ONGOING, State.PREPARE_ABORT)),
-    State.ONGOING: frozenset((State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)),
-    State.PREPARE_COMMIT: frozenset((State.COMPLETE_COMMIT,)),
-    State.PREPARE_ABORT: frozenset((State.COMPLETE_ABORT,)),
-    State.COMPLETE_COMMIT: frozenset((State.EMPTY, State.ONGOING, State.PREPARE_ABORT)),
-    State.COMPLETE_ABORT: frozenset((State.EMPTY, State.ONGOING, State.PREPARE_ABORT)),
+COMMITS = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT))
+FOLLOWS: Mapping[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: frozenset(
+        (TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT)
+    ),
+    TransactionState.ONGOING: frozenset(
+        (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+    ),
+    TransactionState.PREPARE_COMMIT: frozenset((TransactionState.COMPLETE_COMMIT,)),
+    TransactionState.PREPARE_ABORT: frozenset((TransactionState.COMPLETE_ABORT,)),
+    TransactionState.COMPLETE_COMMIT: frozenset(
+        (TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT)
+    ),
+    TransactionState.COMPLETE_ABORT: frozenset(
+        (TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT)
+    ),
 }
 """The states that may follow each state of a transactional id."""
 
@@ -59,7 +67,7 @@ class TransactionLog:
             decision = new.at.id, new.committed
             self.decisions.setdefault(transactional_id, []).append(decision)
         if old is None:
-            if new.state is not State.EMPTY:
+            if new.state is not TransactionState.EMPTY:
                 raise Violation("DecidedOnce", _change(transactional_id, old, new))
             return
         if new.state not in FOLLOWS[old.state]:
@@ -68,7 +76,7 @@ class TransactionLog:
             raise Violation("PartitionsKept", _change(transactional_id, old, new))
         if not self._keeps_epoch(old, new):
             raise Violation("ProducerEpochsGrow", _change(transactional_id, old, new))
-        if old.state is State.ONGOING and new.prepared:
+        if old.state is TransactionState.ONGOING and new.prepared:
             took_ms = new.updated_ms - old.started_ms
             if took_ms < 0:
                 self.count("transactions that ended before they began, by the clocks")
@@ -81,16 +89,16 @@ class TransactionLog:
 
     def _keeps_partitions(self, old: TransactionMetadata, new: TransactionMetadata) -> bool:
         """Partitions are added until the decision, which is about all of them."""
-        if old.state is not State.ONGOING:
+        if old.state is not TransactionState.ONGOING:
             return True
-        added = new.state is State.ONGOING
+        added = new.state is TransactionState.ONGOING
         return old.partitions <= new.partitions if added else old.partitions == new.partitions
 
     def _keeps_epoch(self, old: TransactionMetadata, new: TransactionMetadata) -> bool:
         """An instance has an epoch that none had before; a transaction is that of its producer."""
-        if new.state is State.EMPTY:
+        if new.state is TransactionState.EMPTY:
             return new.at.id != old.at.id or new.at.epoch > old.at.epoch
-        if new.state is State.ONGOING:
+        if new.state is TransactionState.ONGOING:
             return new.at == old.at
         return new.at.id != old.at.id or new.at.epoch >= old.at.epoch
 

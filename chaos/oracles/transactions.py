@@ -24,8 +24,8 @@ from chaos.sim.hosts import BrokerHost
 from chaos.sim.settings import DAY_MS
 from chaos.sim.simulation import Simulation
 from chaos.sim.transactional_records import entry_of, keyed_entries
-from refimpl.coordinator.runtime import State as CoordinatorState
-from refimpl.machines.transaction_coordinator import State
+from refimpl.coordinator.runtime import CoordinatorState as CoordinatorState
+from refimpl.machines.transaction_coordinator import TransactionState
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord, partition_for
@@ -232,7 +232,7 @@ class TransactionsOracle:
             if coordinator is None or coordinator.state is not CoordinatorState.ACTIVE:
                 return f"the transaction coordinator of {self._name(name)} is not active"
             for transactional_id, metadata in coordinator.shard.store.ids.current.items():
-                is_open = metadata.state is State.ONGOING or metadata.prepared
+                is_open = metadata.state is TransactionState.ONGOING or metadata.prepared
                 if is_open and transactional_id.startswith(prefix):
                     return f"transactional id {transactional_id} is {metadata.state.shown}"
         return ""

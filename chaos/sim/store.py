@@ -28,9 +28,9 @@ from refimpl.messages.broker import Request, Timer, TopicPartition
 from refimpl.messages.cluster import ConfigResource, PartitionRegistration
 from refimpl.messages.observations import Deciding
 from refimpl.metadata.contract import Create, Multi, Operation
-from refimpl.metadata.contract import Request as StoreRequest
+from refimpl.metadata.contract import StoreRequest as StoreRequest
 from refimpl.metadata.durable import DurableStore
-from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame, Write
+from refimpl.metadata.embedded import Connect, EmbeddedStore, Frame, SessionConnection, Write
 from refimpl.storage.disk.crashing import CrashDisk, Inode
 
 OPERATOR = 999
@@ -66,7 +66,7 @@ class PartitionView:
     path: str
 
     @property
-    def _found(self) -> znodes.Decision:
+    def _found(self) -> znodes.TopicPartitionStateZNode:
         return znodes.state_of(self.host.store.tree.nodes[self.path].data)
 
     @property
@@ -332,7 +332,10 @@ class StoreHost:
 
     def operate(self, operation: Operation) -> None:
         """Do what an operator asks, at once."""
-        now, connection = self.simulation.timeline.now, Connection(OPERATOR, self.operations + 1)
+        now, connection = (
+            self.simulation.timeline.now,
+            SessionConnection(OPERATOR, self.operations + 1),
+        )
         self.operations += 1
         store = self.durable
         session, asked = Connect(0, 60_000), StoreRequest(1, operation)

@@ -112,9 +112,9 @@ class StoredBrokerHost(BrokerHost):
     def _carry_out(self, outputs: Sequence[Any]) -> None:
         """Carry outputs out. A request's immediate results come after all outputs beside it."""
         others: list[Any] = []
-        requests: list[contract.Request] = []
+        requests: list[contract.StoreRequest] = []
         for output in outputs:
-            if isinstance(output, contract.Request):
+            if isinstance(output, contract.StoreRequest):
                 requests.append(output)
             elif isinstance(output, o.Deciding):
                 decided = tuple(one for one in output.decided if self._is_watched(one))

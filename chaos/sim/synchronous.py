@@ -21,7 +21,7 @@ from refimpl.messages.cluster import BrokerRegistration, Endpoint
 from refimpl.messages.controller import BrokerAddress, Envelope, UpdateMetadataRequest
 from refimpl.metadata import contract
 from refimpl.metadata.client import StoreClient, Wake
-from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame
+from refimpl.metadata.embedded import Connect, EmbeddedStore, Frame, SessionConnection
 
 CLIENT = 1_000
 SESSION_MS = 1_000
@@ -105,9 +105,9 @@ class StoredCluster:
     def appear(self, broker: int) -> None:
         """Let a broker's ephemeral znode be there, at once, by a session of its own."""
         data = znodes.broker(BrokerRegistration(broker, -1, 1), -1)
-        connection = Connection(broker * CLIENT, 1)
+        connection = SessionConnection(broker * CLIENT, 1)
         write = contract.Create(f"{znodes.BROKER_IDS}/{broker}", data, ephemeral=True)
-        for number, body in enumerate((Connect(0, 600_000), contract.Request(1, write)), 1):
+        for number, body in enumerate((Connect(0, 600_000), contract.StoreRequest(1, write)), 1):
             for frame in self.store.handle(self.now, Frame(connection, number, body)):
                 if frame.connection != connection:
                     self._to_client(frame)
@@ -119,7 +119,7 @@ class StoredCluster:
             broker = frame.connection.client // CLIENT
             if not self.candidates[broker].up:
                 continue
-            if isinstance(frame.body, contract.Request):
+            if isinstance(frame.body, contract.StoreRequest):
                 self.operations += 1
                 if self.operations == self.until:
                     self.end(broker)  # applied, and the answer is lost
@@ -147,7 +147,7 @@ class StoredCluster:
     def _outputs(self, broker: int, outputs: Sequence[Any]) -> None:
         client = self.candidates[broker].client
         for output in outputs:
-            if isinstance(output, contract.Request):
+            if isinstance(output, contract.StoreRequest):
                 self._from_client(broker, client.send(self.now, output))
             elif isinstance(output, m.Response):
                 self.answers[output.correlation_id] = output.body

@@ -16,11 +16,11 @@ from refimpl.machines.classic_consumer import ClassicConsumer, check_assignment
 from refimpl.machines.classic_group import ClassicGroup as Group
 from refimpl.machines.classic_group import Config, InitialDelay, Step
 from refimpl.machines.classic_member import (
+    ClassicGroupMember,
     HeartbeatResponse,
     JoinRequest,
     JoinResponse,
     LeaveResponse,
-    Member,
     SyncRequest,
     SyncResponse,
 )
@@ -242,9 +242,9 @@ class ClassicMembers(Binding):
             ]
         )
 
-    def _loaded(self, m: int, phase: str, state: Mapping[str, Value]) -> Member:
+    def _loaded(self, m: int, phase: str, state: Mapping[str, Value]) -> ClassicGroupMember:
         given = [p for p in self.partitions if state["assignment"][p - 1] == m]
-        return Member(
+        return ClassicGroupMember(
             id=str(m),
             protocols=(("range", b""),),
             instance=self._instance(m),

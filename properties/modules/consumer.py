@@ -13,7 +13,7 @@ from refimpl.clients.consumer.position import (
     NONE,
     RESETTING,
     VALIDATING,
-    Offset,
+    OffsetAndEpoch,
     Position,
 )
 from refimpl.errors import Refusal
@@ -23,7 +23,7 @@ Record = tuple[int, int]
 """Its number, and the epoch of the leader that wrote it."""
 Asked = tuple[str, int, int, int]
 """A question: kind, offset, epoch, leader epoch."""
-NOWHERE = Offset(NONE, NONE)
+NOWHERE = OffsetAndEpoch(NONE, NONE)
 NO_QUESTION: Asked = ("none", NONE, NONE, NONE)
 
 
@@ -31,11 +31,11 @@ NO_QUESTION: Asked = ("none", NONE, NONE, NONE)
 class Fetched:
     """Records in a list, each of which is a batch."""
 
-    start: Offset
+    start: OffsetAndEpoch
     records: list[Record]
 
     @property
-    def position(self) -> Offset:
+    def position(self) -> OffsetAndEpoch:
         """The position of the first one."""
         return self.start
 
@@ -48,7 +48,7 @@ class Fetched:
         """The next records."""
         taken, self.records = self.records[:most], self.records[most:]
         if taken:
-            self.start = Offset(self.start.offset + len(taken), taken[-1][1])
+            self.start = OffsetAndEpoch(self.start.offset + len(taken), taken[-1][1])
         return taken
 
 
@@ -58,7 +58,7 @@ class Answer:
 
     to: Asked = NO_QUESTION
     error: str = "none"
-    at: Offset = NOWHERE
+    at: OffsetAndEpoch = NOWHERE
     records: list[Record] = field(factory=list[Record])
 
 
@@ -75,7 +75,7 @@ class Consumer(Binding):
         self.leader, self.written, self.known = 1, 0, 1
         self.position = Position(leader_epoch=1)
         self.wire, self.answer_ = NO_QUESTION, Answer()
-        self.commits: list[Offset] = []
+        self.commits: list[OffsetAndEpoch] = []
         self.committed = NOWHERE
         self.handed: frozenset[int] = frozenset()
         self.processed: frozenset[int] = frozenset()
@@ -119,12 +119,12 @@ class Consumer(Binding):
         else:
             self.answer_ = Answer(asked, records=self.log[offset:])
 
-    def _here(self, offset: int) -> Offset:
-        return Offset(offset, self.log[offset - 1][1] if offset else NONE)
+    def _here(self, offset: int) -> OffsetAndEpoch:
+        return OffsetAndEpoch(offset, self.log[offset - 1][1] if offset else NONE)
 
-    def _end_of(self, epoch: int) -> Offset:
+    def _end_of(self, epoch: int) -> OffsetAndEpoch:
         old = [one for one in self.log if one[1] <= epoch]
-        return Offset(len(old), old[-1][1]) if old else NOWHERE
+        return OffsetAndEpoch(len(old), old[-1][1]) if old else NOWHERE
 
     def deny(self) -> None:
         self._counts("denied")
@@ -175,16 +175,16 @@ class Consumer(Binding):
         elif kind == RESETTING:
             position.complete_reset(reset, one.at)
         elif kind == VALIDATING:
-            asked = Offset(offset, epoch)
+            asked = OffsetAndEpoch(offset, epoch)
             found = position.complete_validation(asked, leader, one.at, resets=True)
             if found == "unknown":
                 position.reset(reset)
         elif one.records:
-            position.fetched(offset, leader, Fetched(Offset(offset, epoch), one.records))
+            position.fetched(offset, leader, Fetched(OffsetAndEpoch(offset, epoch), one.records))
 
     def seek(self) -> None:
         self._counts("seeks")
-        self.position.seek(Offset(0))
+        self.position.seek(OffsetAndEpoch(0))
         self.count["seeks"] += 1
 
     # The application
@@ -243,7 +243,7 @@ class Consumer(Binding):
     def load(self, state: Mapping[str, Value]) -> None:
         self.log = [(one["id"], one["epoch"]) for one in state["log"]]
         self.leader, self.written, self.known = state["leader"], state["written"], state["known"]
-        at = Offset(state["position"]["offset"], state["position"]["epoch"])
+        at = OffsetAndEpoch(state["position"]["offset"], state["position"]["epoch"])
         self.position = Position(
             state["state"], at.offset, at.epoch, self.known, revoking=state["revoking"]
         )
@@ -255,10 +255,10 @@ class Consumer(Binding):
         self.wire = _asked(state["wire"])
         told = state["answer"]
         records = [(one["id"], one["epoch"]) for one in told["records"]]
-        at = Offset(told["offset"], told["epoch"])
+        at = OffsetAndEpoch(told["offset"], told["epoch"])
         self.answer_ = Answer(_asked(told["to"]), told["error"], at, records)
-        self.commits = [Offset(one["offset"], one["epoch"]) for one in state["commits"]]
-        self.committed = Offset(state["committed"]["offset"], state["committed"]["epoch"])
+        self.commits = [OffsetAndEpoch(one["offset"], one["epoch"]) for one in state["commits"]]
+        self.committed = OffsetAndEpoch(state["committed"]["offset"], state["committed"]["epoch"])
         self.handed, self.processed = state["handed"], state["processed"]
         self.repeated = state["repeated"]
         self.count = {name: state["count"][name] for name in COUNTED}
@@ -268,7 +268,7 @@ def _asked(question: Mapping[str, Value]) -> Asked:
     return question["kind"], question["offset"], question["epoch"], question["leader"]
 
 
-def _at(one: Offset) -> Rec:
+def _at(one: OffsetAndEpoch) -> Rec:
     return Rec.of(offset=one.offset, epoch=one.epoch)
 
 
@@ -301,7 +301,7 @@ Consumer.projection = {
     "leader": lambda c: c.leader,
     "written": lambda c: c.written,
     "state": lambda c: c.position.state,
-    "position": lambda c: _at(Offset(c.position.offset, c.position.epoch)),
+    "position": lambda c: _at(OffsetAndEpoch(c.position.offset, c.position.epoch)),
     "known": lambda c: c.position.leader_epoch,
     "buffer": lambda c: _buffer(c.position),
     "wire": lambda c: _question(c.wire),

@@ -9,7 +9,7 @@ from properties.conformance.binding import Binding, Bound, NoSuchChoice, each, o
 from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
 from refimpl.errors import Refusal
-from refimpl.machines.group import Coordinator, Member, OffsetCommit
+from refimpl.machines.group import CommitCoordinator, CommittingMember, OffsetCommit
 from refimpl.projection import CONSUMER_COMMIT_COORDINATOR, CONSUMER_COMMIT_MEMBER
 
 
@@ -25,8 +25,8 @@ class ConsumerCommit(Binding):
         self.max_generation: int = constants["MaxGeneration"]
         self.max_processed: int = constants["MaxProcessed"]
         self.commit_when = constants["CommitWhen"]
-        self.coordinator = Coordinator()
-        self.members = tuple([Member(id, self.commit_when) for id in self.ids])
+        self.coordinator = CommitCoordinator()
+        self.members = tuple([CommittingMember(id, self.commit_when) for id in self.ids])
         self.requests: dict[OffsetCommit, bool] = {}  # and whether it was answered
         self.processed = [0] * self.log_end
 
@@ -89,16 +89,16 @@ class ConsumerCommit(Binding):
             if answered:
                 sender = (c.member, c.generation)
                 received[sender] = max(c.offset, received.get(sender, 0))
-        self.coordinator = Coordinator(
+        self.coordinator = CommitCoordinator(
             state["generation"], state["owner"] or None, state["committed"], received
         )
         self.members = tuple([self._loaded(state, m) for m in self.ids])
         self.processed = list(state["processed"])
 
-    def _loaded(self, state: Mapping[str, Value], m: int) -> Member:
+    def _loaded(self, state: Mapping[str, Value], m: int) -> CommittingMember:
         generation = state["joined"][m - 1]
         sent = [c.offset for c in self.requests if (c.member, c.generation) == (m, generation)]
-        return Member(
+        return CommittingMember(
             id=m,
             commit_when=self.commit_when,
             generation=generation,

@@ -28,7 +28,7 @@ from refimpl.machines.consumer_heartbeat import (
     leave,
     may_compute,
 )
-from refimpl.machines.consumer_membership import Membership
+from refimpl.machines.consumer_membership import ConsumerMembership
 from refimpl.projection import (
     CONSUMER_GROUP,
     CONSUMER_MEMBERSHIP,
@@ -80,7 +80,7 @@ class ConsumerGroup(Binding):
         self.late_joins: bool = constants["LateJoins"]
         self.group = Group("g", target_timestamp=NOW)
         self.life = [1 for _ in self.ids]
-        self.clients = [Membership() for _ in self.ids]
+        self.clients = [ConsumerMembership() for _ in self.ids]
         self.abandoned: list[frozenset[int]] = [frozenset() for _ in self.ids]
         self.commit: tuple[int, int, int, int] | None = None
 
@@ -280,7 +280,7 @@ class ConsumerGroup(Binding):
         }
         self.group = Group("g", state["groupEpoch"], 0, state["targetEpoch"], NOW, members, target)
         self.clients = [
-            Membership(epoch, self._set(told), self._set(owned))
+            ConsumerMembership(epoch, self._set(told), self._set(owned))
             for epoch, told, owned in zip(
                 state["heard"], state["told"], state["owned"], strict=True
             )

@@ -23,7 +23,7 @@ from refimpl.coordinator.operation import (
     Token,
     TransactionalWrite,
 )
-from refimpl.coordinator.runtime import APPEND, LOAD, Deferred, State
+from refimpl.coordinator.runtime import APPEND, LOAD, CoordinatorState, Deferred
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.offsets import tombstone
@@ -192,7 +192,7 @@ class GroupLog(Binding):
 
     def _must_be_active(self) -> None:
         """Refused as a client is that comes too early."""
-        if self.coordinator.state is State.LOADING:
+        if self.coordinator.state is CoordinatorState.LOADING:
             (output,) = self.coordinator.handle(self.now, 0, m.DeleteGroupRequest(GROUP))
             if output == Answer(0, m.DeleteGroupResponse(GROUP, "COORDINATOR_LOAD_IN_PROGRESS")):
                 raise CoordinatorLoadInProgress(0, self.coordinator.position, self.log.end)
@@ -222,7 +222,7 @@ class GroupLog(Binding):
         self._take(self.coordinator.due(deadline, APPEND))
 
     def load_next(self) -> None:
-        if self.coordinator.state is not State.LOADING:
+        if self.coordinator.state is not CoordinatorState.LOADING:
             raise OtherAction
         self._take(self.coordinator.due(self.now, LOAD))
 
@@ -252,7 +252,7 @@ class GroupLog(Binding):
         self._clean(i)
         key, value = self.log.records[i - 1]
         earlier = [at for at in range(i - 1) if self.log.records[at][0] == key]
-        loading = self.coordinator.state is State.LOADING
+        loading = self.coordinator.state is CoordinatorState.LOADING
         if value or not self.log.gone.issuperset(earlier):
             raise Environment
         if loading and 0 < self.coordinator.position < i:
@@ -274,12 +274,12 @@ class GroupLog(Binding):
         self.log = ListedLog(records, gone, high_watermark)
         self.told, self.now, self.tokens, self.rests_on = state["told"], 0, 0, {}
         coordinator = self.coordinator = self._elected()
-        coordinator.state = State(state["role"])
+        coordinator.state = CoordinatorState(state["role"])
         coordinator.position = state["position"]
         for key, value in zip(self.keys, state["stable"], strict=True):
             if value:
                 coordinator.shard.store.replay(record(key, value))
-        end = state["position"] if coordinator.state is State.LOADING else len(records)
+        end = state["position"] if coordinator.state is CoordinatorState.LOADING else len(records)
         for offset in range(high_watermark, end):
             coordinator.shard.store.replay(record(*records[offset]), offset)
         for count in sorted(state["waiting"]):

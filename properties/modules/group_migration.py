@@ -19,7 +19,7 @@ from refimpl.machines import classic_group_errors
 from refimpl.machines import classic_operations as operations
 from refimpl.machines import consumer_classic_member as classic_member
 from refimpl.machines.classic_group import ClassicGroup, Config, Step
-from refimpl.machines.classic_member import JoinRequest, Member, SyncRequest
+from refimpl.machines.classic_member import ClassicGroupMember, JoinRequest, SyncRequest
 from refimpl.machines.consumer_classic_member import assignment, metadata_of, partitions
 from refimpl.machines.consumer_draft import Decision
 from refimpl.machines.consumer_group import (
@@ -49,7 +49,7 @@ from refimpl.machines.group_migration import (
 )
 from refimpl.projection import CONSUMER_STATES
 from refimpl.records.consumer_protocol import (
-    Assignment,
+    ConsumerProtocolAssignment,
     OwnedTopic,
     Subscription,
     read_versioned,
@@ -63,7 +63,7 @@ PHASES = {"PreparingRebalance": "joining", "CompletingRebalance": "assigning", "
 STATES = {phase: state for state, phase in PHASES.items()}
 
 
-class OneTopic(TopicIds):
+class OneNamedTopic(TopicIds):
     """The topics of the cluster: one, by its id and by its name."""
 
     def id_of(self, name: str) -> Uuid | None:
@@ -73,7 +73,7 @@ class OneTopic(TopicIds):
         return next(iter(NAMES))
 
 
-TOPICS = OneTopic()
+TOPICS = OneNamedTopic()
 
 
 class GroupMigration(Binding):
@@ -255,7 +255,7 @@ class GroupMigration(Binding):
             raise OtherAction
         step = operations.join(group, request, self.config)
         if self._name(m) not in step.group.members:
-            raise classic_group_errors.GroupMaxSizeReached(len(group.members), self.config.max_size)
+            raise classic_group_errors.ClassicGroupFull(len(group.members), self.config.max_size)
         self._step(step, m)
 
     def turn_away(self, m: int) -> None:
@@ -467,17 +467,17 @@ class GroupMigration(Binding):
     def _set(self, numbers: Iterable[int]) -> frozenset[Partition]:
         return frozenset(self.partitions[p - 1] for p in numbers)
 
-    def _given(self, member: Member) -> frozenset[Partition]:
+    def _given(self, member: ClassicGroupMember) -> frozenset[Partition]:
         if not member.assignment:
             return frozenset()
-        told, _ = read_versioned(Assignment, member.assignment)
+        told, _ = read_versioned(ConsumerProtocolAssignment, member.assignment)
         return frozenset(partitions(told.assigned_partitions, TOPICS))
 
     def _said(self, m: int) -> frozenset[int]:
         """The partitions that a classic member said it owns when it joined last."""
         assert self.group is not None
         member = self.group.members[self._name(m)]
-        if isinstance(member, Member):
+        if isinstance(member, ClassicGroupMember):
             protocols = member.protocols
         else:
             protocols = classic_member.protocols_of(member)
@@ -491,7 +491,7 @@ class GroupMigration(Binding):
             return _record(*NO_MEMBER)
         assert self.group is not None
         member = self.group.members[self._name(m)]
-        if isinstance(member, Member):
+        if isinstance(member, ClassicGroupMember):
             given = _numbers(self._given(member))
             return _record("classic", 0, "stable", given, frozenset(), self._said(m))
         return _record(
@@ -537,7 +537,7 @@ class GroupMigration(Binding):
         phase, waiting = state["phase"], self.waiting
         led, assigning = state["leader"], phase == "assigning"
         found = {
-            self._name(m): Member(
+            self._name(m): ClassicGroupMember(
                 self._name(m),
                 self._subscription(self._set(seen["said"])),
                 self._instance(m),

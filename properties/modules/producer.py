@@ -56,7 +56,7 @@ def partition(number: int) -> TopicPartition:
 
 
 @define(eq=False)
-class Leader:
+class PartitionLeader:
     """A partition's log, and the leader's memory of the producer."""
 
     window: int
@@ -119,7 +119,7 @@ class Producer(Binding):
         self.ids = tuple(range(1, constants["Partitions"] + 1))
         self.numbers = tuple(range(1, constants["Batches"] + 1))
         self._begin()
-        self.leaders = {p: Leader(constants["Window"]) for p in self.ids}
+        self.leaders = {p: PartitionLeader(constants["Window"]) for p in self.ids}
         self.wire: dict[int, list[Sent]] = {p: [] for p in self.ids}
         self.answers: dict[int, list[tuple[Sent, str]]] = {p: [] for p in self.ids}
         self.old: dict[int, list[Sent]] = {p: [] for p in self.ids}
@@ -287,7 +287,7 @@ class Producer(Binding):
         self.answers[p] = [(_sent(a), a["error"]) for a in state["answers"][p - 1]]
         self.old[p] = [_sent(r) for r in state["old"][p - 1]]
         log = [_sent(r) for r in state["log"][p - 1]]
-        self.leaders[p] = Leader(self.constants["Window"], log)
+        self.leaders[p] = PartitionLeader(self.constants["Window"], log)
 
 
 def _batch(p: int) -> ProducerBatch:

@@ -52,7 +52,7 @@ class Left:
 
 
 @frozen
-class Client:
+class OneProducer:
     """One producer."""
 
     phase: str
@@ -149,7 +149,7 @@ class ProducerStates(Binding):
         self.state = ProducerState(window=self.window)
         self.asking = {(i, c): Asking() for i in self.ids for c in CONNECTIONS}
         phase = "ready" if self.version else "in"
-        self.client = {i: Client(phase) for i in self.ids}
+        self.client = {i: OneProducer(phase) for i in self.ids}
         self.old = {i: Left() for i in self.ids}
         self.coordinator = {i: Coordinator() for i in self.ids}
         self.coordinator_epoch = 1
@@ -409,7 +409,7 @@ class ProducerStates(Binding):
         self.coordinator[i] = evolve(at, phase=phase, epoch=at.epoch + raised)
         self.decision[client.transaction - 1] = outcome
         if raised:
-            self.client[i] = Client("ready", client.epoch + 1)
+            self.client[i] = OneProducer("ready", client.epoch + 1)
         else:
             phase = "ready" if everything else "starting"
             self.client[i] = evolve(client, phase=phase, transaction=0)
@@ -428,7 +428,7 @@ class ProducerStates(Binding):
         self._must(self.client[i].phase == "starting")
         self._must(at.phase == "idle", Environment)
         self.coordinator[i] = evolve(at, epoch=at.epoch + 1)
-        self.client[i] = Client("ready", at.epoch + 1)
+        self.client[i] = OneProducer("ready", at.epoch + 1)
 
     def day_passes(self, i: int) -> None:
         producer, client = self.state.producers.get(i), self.client[i]
@@ -496,7 +496,7 @@ class ProducerStates(Binding):
             for c in CONNECTIONS:
                 held = made if asking[c]["guarded"] else None
                 self.asking[i, c] = Asking(asking[c]["phase"], held)
-            self.client[i] = Client(**dict(state["client"][i - 1].items()))
+            self.client[i] = OneProducer(**dict(state["client"][i - 1].items()))
             self.old[i] = Left(**dict(state["old"][i - 1].items()))
             self.coordinator[i] = Coordinator(**dict(state["coordinator"][i - 1].items()))
         self.coordinator_epoch, self.begun = state["coordinatorEpoch"], state["begun"]

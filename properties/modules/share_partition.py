@@ -21,11 +21,11 @@ from refimpl.machines.share_partition import (
     RELEASE,
     RENEW,
     Acknowledgement,
-    Delivery,
+    InFlightState,
+    PersisterStateBatch,
     Reading,
     SharePartition,
     ShareWrite,
-    StateBatch,
 )
 from refimpl.machines.share_state import ShareState
 
@@ -244,10 +244,10 @@ class ShareLeader(Binding):
             number = ACQUIRED if name == "pend" else NUMBERS[name]
             until = NEVER if by else 0
             member = str(by) if by else None
-            self.share.deliveries[o] = Delivery(number, count, member, until, target)
+            self.share.deliveries[o] = InFlightState(number, count, member, until, target)
             if target is not None:
                 self.writes[o] = ShareWrite(
-                    memory["sent"][o - 1], (StateBatch(o, o, target, count),)
+                    memory["sent"][o - 1], (PersisterStateBatch(o, o, target, count),)
                 )
 
 
@@ -275,16 +275,16 @@ def _persisted(c: ShareLeader) -> Rec:
     return Rec.of(start=c.stored.start, st=tuple(states), cnt=tuple(counts))
 
 
-def _state(known: Delivery | None) -> str:
+def _state(known: InFlightState | None) -> str:
     if known is None:
         return "none"
     return STATES[known.state] if known.target is None else "pend"
 
 
-def _batches(stored_: Mapping[str, Value]) -> Iterator[StateBatch]:
+def _batches(stored_: Mapping[str, Value]) -> Iterator[PersisterStateBatch]:
     for o, name in enumerate(stored_["st"], 1):
         if name != "none":
-            yield StateBatch(o, o, NUMBERS[name], stored_["cnt"][o - 1])
+            yield PersisterStateBatch(o, o, NUMBERS[name], stored_["cnt"][o - 1])
 
 
 def _alone(write: ShareWrite, o: int) -> ShareWrite:

@@ -13,7 +13,7 @@ from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
 from refimpl.errors import Refusal
 from refimpl.machines import share_state as machine
-from refimpl.machines.share_partition import ACKNOWLEDGED, ShareWrite, StateBatch
+from refimpl.machines.share_partition import ACKNOWLEDGED, PersisterStateBatch, ShareWrite
 from refimpl.machines.share_state import ShareState
 
 
@@ -32,7 +32,7 @@ class Sent:
 
 
 @frozen
-class Leader:
+class StateLeader:
     """A leader's memory: what it knows to be accepted, and what it has to write."""
 
     se: int = 0
@@ -40,10 +40,10 @@ class Leader:
     acked: frozenset[int] = frozenset()
     pending: tuple[Sent, ...] = ()
 
-    def done(self, write: Sent) -> "Leader":
+    def done(self, write: Sent) -> "StateLeader":
         start, acked = _from(self.start, self.acked | {write.off})
         rest = tuple(one for one in self.pending if one != write)
-        return Leader(self.se, start, acked, rest)
+        return StateLeader(self.se, start, acked, rest)
 
 
 def _from(start: int, acked: frozenset[int]) -> tuple[int, frozenset[int]]:
@@ -64,7 +64,7 @@ class StateOfShares(Binding):
         self.epochs: int = constants["Epochs"]
         self.max_copies: int = constants["Copies"]
         self.state: ShareState | None = None
-        self.leaders = [Leader()] * self.epochs
+        self.leaders = [StateLeader()] * self.epochs
         self.sent = frozenset[Sent]()
         self.copies = 0
         self.answered = frozenset[tuple[int, int]]()
@@ -78,7 +78,7 @@ class StateOfShares(Binding):
             if request.type == "init":
                 self.state = machine.initialised(self.state, request.se, 1)
             else:
-                batch = StateBatch(request.off, request.off, ACKNOWLEDGED, 1)
+                batch = PersisterStateBatch(request.off, request.off, ACKNOWLEDGED, 1)
                 write = ShareWrite(request.start, (batch,))
                 self.state = machine.written(self.state, request.se, request.le, write)
         except Refusal:
@@ -99,7 +99,7 @@ class StateOfShares(Binding):
         acked = frozenset(
             o for one in self.state.batches for o in range(one.first_offset, one.last_offset + 1)
         )
-        begun = Leader(self.state.state_epoch, *_from(self.state.start, acked))
+        begun = StateLeader(self.state.state_epoch, *_from(self.state.start, acked))
         self.leaders[self.next_epoch - 1] = begun
         self.next_epoch += 1
 
@@ -107,7 +107,7 @@ class StateOfShares(Binding):
 
     def accept(self, e: int, o: int) -> None:
         leader = self.leaders[e - 1]
-        if leader == Leader() or o < leader.start or o in leader.acked:
+        if leader == StateLeader() or o < leader.start or o in leader.acked:
             raise OtherAction
         if any(one.off == o for one in leader.pending):
             raise OtherAction
@@ -122,7 +122,7 @@ class StateOfShares(Binding):
             self.answered |= {(write.se, write.off)}
             self.leaders[e - 1] = self.leaders[e - 1].done(write)
         else:
-            self.leaders[e - 1] = Leader()
+            self.leaders[e - 1] = StateLeader()
 
     def write(self, e: int, i: int) -> None:
         pending = self.leaders[e - 1].pending
@@ -157,13 +157,13 @@ class StateOfShares(Binding):
 
     def load(self, state: Mapping[str, Value]) -> None:
         coord = state["coord"]
-        batches = tuple(StateBatch(o, o, ACKNOWLEDGED, 1) for o in sorted(coord["acked"]))
+        batches = tuple(PersisterStateBatch(o, o, ACKNOWLEDGED, 1) for o in sorted(coord["acked"]))
         self.state = None
         if coord["se"]:
             joined = machine.merged((), batches, coord["start"])
             self.state = ShareState(coord["se"], coord["le"], coord["start"], 0, joined)
         self.leaders = [
-            Leader(
+            StateLeader(
                 *(one["se"], one["start"], frozenset(one["acked"])),
                 tuple(Sent(**dict(write.items())) for write in one["pending"]),
             )
@@ -185,7 +185,7 @@ def _stored(state: ShareState | None) -> Rec:
     )
 
 
-def _leader(one: Leader) -> Rec:
+def _leader(one: StateLeader) -> Rec:
     pending = tuple(write.shown() for write in one.pending)
     return Rec.of(se=one.se, start=one.start, acked=one.acked, pending=pending)
 

@@ -14,7 +14,7 @@ from properties.conformance.binding import Binding, Bound, Environment, NoSuchCh
 from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
 from refimpl.coordinator.operation import Answer, Outcome, Output, Token
-from refimpl.coordinator.runtime import LOAD, Deferred, State
+from refimpl.coordinator.runtime import LOAD, CoordinatorState, Deferred
 from refimpl.errors import Refusal
 from refimpl.machines.transaction_coordinator import (
     BY_NAME,
@@ -22,7 +22,7 @@ from refimpl.machines.transaction_coordinator import (
     ProducerIdentity,
     TransactionMetadata,
 )
-from refimpl.machines.transaction_coordinator import State as Txn
+from refimpl.machines.transaction_coordinator import TransactionState as Txn
 from refimpl.machines.transaction_errors import ConcurrentTransactions
 from refimpl.messages import transaction_coordination as m
 from refimpl.messages.broker import TopicPartition
@@ -65,7 +65,7 @@ def name(p: int) -> TopicPartition:
 
 
 @define(eq=False)
-class ListedLog:
+class ListedStateLog:
     """A log whose offsets begin at 0."""
 
     records: list[CoordinatorRecord] = field(factory=list[CoordinatorRecord])
@@ -91,7 +91,7 @@ class ListedLog:
 
 
 @define
-class Client:
+class ProducerInstance:
     """An instance of the producer."""
 
     phase: str = "off"
@@ -108,7 +108,7 @@ class Client:
 
 
 @define
-class Leader:
+class DataPartition:
     """A partition: its records, and for each producer id the epochs that it has seen."""
 
     seen: dict[int, tuple[int, int]]
@@ -132,7 +132,7 @@ class TransactionCoordinatorModule(Binding):
         "RefuseOverOpen": True,
         "Dropped": "none",
     }
-    shared_on_purpose: ClassVar = (TransactionStore, ListedLog)
+    shared_on_purpose: ClassVar = (TransactionStore, ListedStateLog)
 
     def __init__(self, constants: Mapping[str, Value]) -> None:
         self.bounds = constants
@@ -140,17 +140,17 @@ class TransactionCoordinatorModule(Binding):
         self.config = TransactionConfig(transaction_version=self.version)
         self.transactions = tuple(range(1, constants["MaxTransactions"] + 1))
         self.ids = tuple(range(1, constants["MaxIds"] + 1))
-        self.log = ListedLog()
+        self.log = ListedStateLog()
         self.now = self.tokens = 0
         self.epoch = 1
         self.waiting: dict[Token, tuple[str, int]] = {}
         self.pending: tuple[str, int] = NOTHING_PENDING
         #: Of each record what only the spec remembers: transaction, by whom, and if it fences
         self.ghosts: list[tuple[int, int, bool]] = [(NOTHING, NOBODY, False)]
-        self.clients = {i: Client() for i in range(1, constants["Producers"] + 1)}
+        self.clients = {i: ProducerInstance() for i in range(1, constants["Producers"] + 1)}
         seen, ended = dict.fromkeys(self.ids, (0, 0)), dict.fromkeys(self.transactions, "none")
         parts = range(1, constants["Partitions"] + 1)
-        self.leaders = {p: Leader(dict(seen), dict(ended)) for p in parts}
+        self.leaders = {p: DataPartition(dict(seen), dict(ended)) for p in parts}
         self.owner = dict.fromkeys(self.transactions, 0)
         self.told = dict.fromkeys(self.transactions, "none")
         self.timed_out: frozenset[int] = frozenset()
@@ -180,7 +180,7 @@ class TransactionCoordinatorModule(Binding):
     def _load(self) -> None:
         """Read the log to its end."""
         self.coordinator.shard.new_id = self._new_id
-        while self.coordinator.state is State.LOADING:
+        while self.coordinator.state is CoordinatorState.LOADING:
             before = self.coordinator.position
             self._take(self.coordinator.due(self.now, LOAD))
             if self.coordinator.position == before:
@@ -193,7 +193,7 @@ class TransactionCoordinatorModule(Binding):
 
     @property
     def _loading(self) -> bool:
-        return self.coordinator.state is State.LOADING
+        return self.coordinator.state is CoordinatorState.LOADING
 
     def _memory(self) -> TransactionMetadata:
         """The state that counts: what is committed, and while it loads what it has read."""
@@ -256,7 +256,7 @@ class TransactionCoordinatorModule(Binding):
                 kind, who = self.waiting.pop(output.token)
                 self._answered(kind, self.clients[who], output.body)
 
-    def _answered(self, kind: str, client: Client, body: Any) -> None:
+    def _answered(self, kind: str, client: ProducerInstance, body: Any) -> None:
         if getattr(body, "error", None) is not None:
             return
         if kind == "init" and client.phase == "starting":
@@ -541,12 +541,12 @@ class TransactionCoordinatorModule(Binding):
         self.now, self.tokens, self.waiting = 0, 0, {}
         self.epoch = state["coordinatorEpoch"]
         self.pending = (state["pending"]["kind"], state["pending"]["who"])
-        self.log = ListedLog([self._of(one) for one in state["log"]], state["highWatermark"])
+        self.log = ListedStateLog([self._of(one) for one in state["log"]], state["highWatermark"])
         self.ghosts = [(one["transaction"], one["by"], one["fences"]) for one in state["log"]]
         self._load_coordinator(state)
         for i, one in enumerate(state["client"], 1):
             identity = ProducerIdentity(one["as"]["id"], one["as"]["epoch"])
-            self.clients[i] = Client(one["phase"], identity, one["transaction"])
+            self.clients[i] = ProducerInstance(one["phase"], identity, one["transaction"])
         for p, leader in self.leaders.items():
             seen = state["producers"][p - 1]
             for id, one in zip(self.ids, seen, strict=True):
@@ -569,7 +569,7 @@ class TransactionCoordinatorModule(Binding):
         for record in self.log.records[:committed]:
             store.replay(record, None)
         if not loading:
-            coordinator.state = State.ACTIVE
+            coordinator.state = CoordinatorState.ACTIVE
             coordinator.shard.active = True
             store.decided(end)
             if ID in store.owed:
@@ -648,7 +648,7 @@ def _state(metadata: TransactionMetadata, ghost: tuple[int, int, bool]) -> Rec:
     )
 
 
-def _seen(leader: Leader) -> tuple[Rec, ...]:
+def _seen(leader: DataPartition) -> tuple[Rec, ...]:
     return tuple(
         [Rec.of(epoch=epoch, coordinator=of) for _, (epoch, of) in sorted(leader.seen.items())]
     )

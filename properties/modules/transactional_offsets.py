@@ -11,7 +11,7 @@ from attrs import asdict, evolve, frozen
 from properties.conformance.binding import Binding, Bound, Environment, OtherAction
 from properties.modules.descriptor import Module
 from properties.tla import Rec, Value
-from refimpl.machines.transactional_offsets import Offset, TransactionalOffsets
+from refimpl.machines.transactional_offsets import NextOffset, TransactionalOffsets
 
 
 @frozen
@@ -99,7 +99,7 @@ class OffsetsOfTransactions(Binding):
 
     def add_offsets(self, i: int) -> None:
         member = self._is(i, "made")
-        self.offsets.add(i, i, member.polled, Offset(member.position + 1, member.topic))
+        self.offsets.add(i, i, member.polled, NextOffset(member.position + 1, member.topic))
         self.member[i] = evolve(member, phase="added")
 
     def commit(self, i: int) -> None:
@@ -150,11 +150,11 @@ class OffsetsOfTransactions(Binding):
         self.processed = [list(one) for one in state["processed"]]
 
 
-def _offset(value: Mapping[str, Value]) -> Offset | None:
-    return Offset(value["position"], value["topic"]) if value["position"] else None
+def _offset(value: Mapping[str, Value]) -> NextOffset | None:
+    return NextOffset(value["position"], value["topic"]) if value["position"] else None
 
 
-def _shown(offset: Offset | None) -> Rec:
+def _shown(offset: NextOffset | None) -> Rec:
     if offset is None:
         return Rec.of(position=0, topic=0)
     return Rec.of(position=offset.position, topic=offset.topic)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from attrs import define, field, frozen
 
 from properties.proofs import values as v
-from properties.proofs.known import Known, is_cardinality, is_chosen
+from properties.proofs.known import KnownNumbers, is_cardinality, is_chosen
 from properties.proofs.sany import Expression, OperatorDefinition, SanyTree
 from properties.proofs.terms import (
     Bool,
@@ -57,7 +57,7 @@ class Memo:
 
     of: dict[Any, tuple[Value, Sequence[Bool]]] = field(factory=dict[Any, Any])
 
-    def recall(self, key: Any, known: Known, evaluate: Callable[[], Value]) -> Value:
+    def recall(self, key: Any, known: KnownNumbers, evaluate: Callable[[], Value]) -> Value:
         """The value under this key, evaluated if there is none yet."""
         found = self.of.get(key)
         if found is None:
@@ -77,7 +77,7 @@ class Evaluator:
 
     tree: SanyTree
     constants: Mapping[str, Value]
-    known: Known = field(factory=Known, eq=False, repr=False)
+    known: KnownNumbers = field(factory=KnownNumbers, eq=False, repr=False)
     memory: Memo = field(factory=Memo, eq=False, repr=False)
 
     def define(self, name: str, state: State, after: State | None = None) -> Value:

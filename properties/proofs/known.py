@@ -25,7 +25,7 @@ from properties.tla.errors import InputError
 
 
 @define
-class Known:
+class KnownNumbers:
     """Such numbers, and their facts for z3."""
 
     facts: list[Bool] = field(factory=list[Bool])

@@ -21,7 +21,7 @@ TWICE = "Each resource must appear at most once."
 
 
 @frozen
-class Plan:
+class AlterConfigsPlan:
     """The checks of a resource's configurations, and the request to the controller."""
 
     check: Callable[[ConfigResource, Any], Any]
@@ -39,10 +39,10 @@ def handle(call: Call) -> Handling:
         check_replacement(node.id, resource, values)
         return dict(values)
 
-    return altered(call, Plan(plan, AlterConfigsRequest))
+    return altered(call, AlterConfigsPlan(plan, AlterConfigsRequest))
 
 
-def altered(call: Call, plan: Plan) -> Handling:
+def altered(call: Call, plan: AlterConfigsPlan) -> Handling:
     """Alter the configurations, and answer for each resource in the order of the request."""
     keys = [(one.resource_type, one.resource_name) for one in call.request.resources]
     times = Counter(keys)

@@ -22,7 +22,7 @@ Proceed: TypeAlias = Callable[[Call], Result]
 """The rules that follow, and the handler behind them."""
 
 
-class Rule(Protocol):
+class AccessRule(Protocol):
     """A part of what an API asks for."""
 
     def __call__(self, call: Call, proceed: Proceed) -> Result:
@@ -71,14 +71,14 @@ def advanced(result: Result) -> Generator[Any, Any, Answer]:
     return cast("Answer", result)
 
 
-def chained(rules: Sequence[Rule], handle: Proceed) -> Proceed:
+def chained(rules: Sequence[AccessRule], handle: Proceed) -> Proceed:
     """A handler behind the rules of its API, the first of which is asked first."""
     for rule in reversed(rules):
         handle = _before(rule, handle)
     return handle
 
 
-def _before(rule: Rule, proceed: Proceed) -> Proceed:
+def _before(rule: AccessRule, proceed: Proceed) -> Proceed:
     return lambda call: rule(call, proceed)
 
 

@@ -8,7 +8,7 @@ from refimpl.api.call import Served
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import BrokerRegistration
 from refimpl.wire.errors import error_code
-from refimpl.wire.writer import Endpoint
+from refimpl.wire.writer import NodeEndpoint
 
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the "
@@ -39,15 +39,17 @@ def endpoint_of(broker: Served, one: BrokerRegistration) -> Any:
     return next((each for each in one.endpoints if each.listener == name), one.endpoints[0])
 
 
-def endpoints_of(broker: Served, leaders: Collection[tuple[int, int] | None]) -> Sequence[Endpoint]:
+def endpoints_of(
+    broker: Served, leaders: Collection[tuple[int, int] | None]
+) -> Sequence[NodeEndpoint]:
     """The endpoints of these leaders."""
     if not leaders:
         return ()
     brokers = broker.node.metadata.brokers
     ids = sorted({leader[0] for leader in leaders if leader is not None} & brokers.keys())
-    found: list[Endpoint] = []
+    found: list[NodeEndpoint] = []
     for one in ids:
         if brokers[one].endpoints:
             where = endpoint_of(broker, brokers[one])
-            found.append(Endpoint(one, where.host, where.port, brokers[one].rack))
+            found.append(NodeEndpoint(one, where.host, where.port, brokers[one].rack))
     return found

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from refimpl.api.alter_configs import Plan, altered
+from refimpl.api.alter_configs import AlterConfigsPlan, altered
 from refimpl.api.call import Call, Handling
 from refimpl.api.loggers import alter
 from refimpl.controller.config_changes import check_incremental
@@ -23,4 +23,4 @@ def handle(call: Call) -> Handling:
         plan(ConfigResource("", one.resource_name), one.configs)
         alter(node.id, one.resource_name, one.configs, validate_only=call.request.validate_only)
 
-    return altered(call, Plan(plan, IncrementalAlterConfigsRequest, loggers))
+    return altered(call, AlterConfigsPlan(plan, IncrementalAlterConfigsRequest, loggers))

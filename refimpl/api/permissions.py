@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from refimpl.api.authorization import (
     FAILED,
+    AccessRule,
     Changed,
     Denied,
     Each,
@@ -18,7 +19,6 @@ from refimpl.api.authorization import (
     Proceed,
     Resource,
     Result,
-    Rule,
     Seen,
     Whole,
     advanced,
@@ -674,10 +674,10 @@ def _deleted_topic(call: Call, element: Any, error: str) -> Values:
     return {**_deleted(call, element, error), "name": name}
 
 
-NOTHING: Sequence[Rule] = ()
+NOTHING: Sequence[AccessRule] = ()
 """The rules of an API that everybody may ask."""
 
-RULES: Mapping[str, Sequence[Rule]] = {
+RULES: Mapping[str, Sequence[AccessRule]] = {
     "Produce": (_produce_transaction, Denied(_produced_topics, WRITE)),
     "Fetch": (_fetch,),
     "ListOffsets": (

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker.config import BrokerConfig
-from refimpl.broker.errors import NotLeader, PartitionOffline, UnknownTopicOrPartition
+from refimpl.broker.errors import NotLeaderOrFollower, PartitionOffline, UnknownTopicOrPartition
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal, StorageOffline
 from refimpl.messages.broker import Request, Response, TopicPartition
@@ -57,7 +57,7 @@ class Context:
         if name in self.offline:
             raise PartitionOffline(self.id, name, self.offline[name])
         if name in self.known:
-            raise NotLeader(self.id, name)
+            raise NotLeaderOrFollower(self.id, name)
         raise UnknownTopicOrPartition(self.id, name)
 
     def refused(self, what: str, refusal: Refusal) -> None:

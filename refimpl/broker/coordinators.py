@@ -27,7 +27,7 @@ from refimpl.coordinator.operation import (
     TimerKey,
     TransactionalWrite,
 )
-from refimpl.coordinator.runtime import Coordinator, State
+from refimpl.coordinator.runtime import Coordinator, CoordinatorState
 from refimpl.coordinator.shard import CoordinatorShard
 from refimpl.errors import Refusal
 from refimpl.machines.replica_log import Origin
@@ -57,7 +57,7 @@ def leader_of(metadata: ClusterMetadata, topic: str, key: str) -> int | None:
 
 
 @define(eq=False)
-class PartitionLog:
+class PartitionCoordinatorLog:
     """The log of a partition, as its coordinator reads and appends to it."""
 
     context: Context
@@ -126,7 +126,7 @@ class Coordinators(Generic[S]):
     #: The name of these coordinators in observations
     owner: str
     #: Makes the coordinator of a partition that this broker was elected for
-    new: Callable[[int, PartitionLog], Coordinator[S]]
+    new: Callable[[int, PartitionCoordinatorLog], Coordinator[S]]
     #: Called after an append: followers may fetch, and a leader alone in the ISR commits
     appended: Callable[[int, Partition], None]
     #: Sets a timer of the node that calls `expire`
@@ -152,7 +152,7 @@ class Coordinators(Generic[S]):
             return
         self.resigned(now, partition)
         number = partition.name.partition
-        coordinator = self.new(number, PartitionLog(self.context, partition, self.owner))
+        coordinator = self.new(number, PartitionCoordinatorLog(self.context, partition, self.owner))
         self.by_partition[number] = coordinator
         partition.on_commit = self.committed
         with _Appending(self, now, number):
@@ -163,7 +163,7 @@ class Coordinators(Generic[S]):
         if coordinator.failure is not None:
             what = f"{self.owner} of partition {coordinator.partition}: {coordinator.failure}"
             self.context.outputs.append(Refused(what, "CORRUPT_MESSAGE"))
-        if coordinator.state is State.ACTIVE:
+        if coordinator.state is CoordinatorState.ACTIVE:
             name = TopicPartition(self.topic, coordinator.partition)
             loaded = CoordinatorLoaded(name, coordinator.position, coordinator.shard)
             self.context.outputs.append(loaded)
@@ -232,7 +232,7 @@ class Coordinators(Generic[S]):
             if coordinator is None or self._due.get((number, key)) != at_ms:
                 continue
             del self._due[number, key]
-            loading = coordinator.state is State.LOADING
+            loading = coordinator.state is CoordinatorState.LOADING
             with _Appending(self, now, number):
                 self._carry_out(now, number, coordinator.due(now, key))
             if loading:

@@ -4,7 +4,12 @@ from attrs import define
 
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import DelayedDelete
-from refimpl.broker.errors import InternalTopic, NotLeader, OutsideCommitted, PolicyViolation
+from refimpl.broker.errors import (
+    InternalTopic,
+    NotLeaderOrFollower,
+    OutsideCommitted,
+    PolicyViolation,
+)
 from refimpl.broker.fetch import must_stand_in
 from refimpl.broker.partition import Partition
 from refimpl.errors import Refusal
@@ -86,7 +91,7 @@ class Deletes:
                 start = min(start, starts.get(replica, -1))
         return start
 
-    def give_up(self, partition: Partition, error: str = NotLeader.kafka_error) -> None:
+    def give_up(self, partition: Partition, error: str = NotLeaderOrFollower.kafka_error) -> None:
         """Refuse waiting requests: a broker that no longer leads learns nothing of other
         replicas.
         """

@@ -76,7 +76,7 @@ class InternalTopic(Refusal):
 
 
 @frozen
-class NotLeader(Refusal):
+class NotLeaderOrFollower(Refusal):
     """The request is for the leader, and this replica is not."""
 
     kafka_error = "NOT_LEADER_OR_FOLLOWER"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from attrs import define, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.errors import InvalidMaxBytes, NotLeader
+from refimpl.broker.errors import InvalidMaxBytes, NotLeaderOrFollower
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import DelayedFetch, FetchPart, Partition
 from refimpl.broker.replica_selector import RACK_AWARE, preferred_read_replica
@@ -115,11 +115,11 @@ class Fetches:
         number = remembered.number if number else request.correlation_id
         if leader_epoch < 0 and part.partition is not None:
             if not self._is_replica(part.partition, follower):
-                part.decided = FetchedPartition(name, NotLeader.kafka_error)
+                part.decided = FetchedPartition(name, NotLeaderOrFollower.kafka_error)
                 return
             leader_epoch = part.partition.replica.epoch
         if follower == self.context.id:
-            part.decided = FetchedPartition(name, NotLeader.kafka_error)
+            part.decided = FetchedPartition(name, NotLeaderOrFollower.kafka_error)
             return
         said = follower, body.replica_epoch, number, leader_epoch, end, last_epoch
         asked = named(ReplicaFetch, said)
@@ -220,7 +220,7 @@ class Fetches:
         """The next records, if we still lead in the epoch of the fetch."""
         replica = partition.replica
         if not replica.leads:
-            raise NotLeader(replica.id, partition.name)
+            raise NotLeaderOrFollower(replica.id, partition.name)
         if asked.epoch != replica.epoch:
             raise FencedLeaderEpoch(asked.replica, asked.epoch, replica.epoch)
         records = _within(partition, replica.log.slice(asked.end, limit), limit, empty)
@@ -279,4 +279,4 @@ def must_stand_in(
     if leader_epoch > replica.epoch:
         raise UnknownLeaderEpoch(CONSUMER, leader_epoch, replica.epoch)
     if not partition.may_be_read(at_follower=at_follower):
-        raise NotLeader(replica.id, partition.name)
+        raise NotLeaderOrFollower(replica.id, partition.name)

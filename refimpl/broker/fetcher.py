@@ -46,7 +46,7 @@ NOTHING_DENIED = frozenset[str]()
 
 
 @define(eq=False)
-class Fetcher:
+class ReplicaFetcher:
     """The partitions that one broker leads and this one follows.
 
     `in_flight` is the correlation id of the request that waits for its answer, and `asked` its
@@ -69,7 +69,7 @@ class Fetchers:
     """All fetchers of one broker."""
 
     context: Context
-    fetchers: dict[int, Fetcher] = field(factory=dict[int, Fetcher])
+    fetchers: dict[int, ReplicaFetcher] = field(factory=dict[int, ReplicaFetcher])
     #: True if a high watermark has moved back with a truncated log
     went_back: bool = False
     #: Partitions whose high watermark has moved while consumers wait here
@@ -82,7 +82,7 @@ class Fetchers:
         assert leader is not None, "a follower has one"
         fetcher = self.fetchers.get(leader)
         if fetcher is None:
-            fetcher = self.fetchers[leader] = Fetcher(leader)
+            fetcher = self.fetchers[leader] = ReplicaFetcher(leader)
         fetcher.partitions[partition.name] = partition
         if not fetcher.in_flight:
             self._send(now, fetcher)
@@ -118,7 +118,7 @@ class Fetchers:
                 fetcher.session.reset()
             self._send(now, fetcher)
 
-    def _send(self, now: int, fetcher: Fetcher) -> None:
+    def _send(self, now: int, fetcher: ReplicaFetcher) -> None:
         wanted: dict[TopicPartition, FetchPartition] = {}
         asked: dict[TopicPartition, ReplicaFetch] = {}
         config, context, session = self.context.config, self.context, fetcher.session
@@ -181,7 +181,7 @@ class Fetchers:
                 self._take(now, fetcher, asked, fetched)
         self._send(now, fetcher)
 
-    def _delay(self, now: int, fetcher: Fetcher, name: TopicPartition) -> None:
+    def _delay(self, now: int, fetcher: ReplicaFetcher, name: TopicPartition) -> None:
         """Do not fetch a partition for a while."""
         fetcher.delayed[name] = now + self.context.config.replica_fetch_backoff_ms
 
@@ -190,7 +190,7 @@ class Fetchers:
     def _list(
         self,
         now: int,
-        fetcher: Fetcher,
+        fetcher: ReplicaFetcher,
         name: TopicPartition,
         fetch: ReplicaFetch,
         end: int | None = None,
@@ -208,7 +208,7 @@ class Fetchers:
     def listed(self, now: int, response: Response) -> None:
         """Take the leader's log end or log start offset: our log may have to begin anew."""
         body: ListOffsetsResponse = response.body
-        fetcher = self.fetchers.get(response.source, Fetcher(response.source))
+        fetcher = self.fetchers.get(response.source, ReplicaFetcher(response.source))
         for name, error, offset, _, _ in body.partitions:
             asked = fetcher.out_of_range.get(name)
             if asked is None or asked.correlation_id != response.correlation_id:
@@ -225,7 +225,7 @@ class Fetchers:
     def _restart_log(
         self,
         now: int,
-        fetcher: Fetcher,
+        fetcher: ReplicaFetcher,
         name: TopicPartition,
         fetch: ReplicaFetch,
         start: int,
@@ -246,7 +246,7 @@ class Fetchers:
             self._send(now, fetcher)
 
     def _take(
-        self, now: int, fetcher: Fetcher, asked: ReplicaFetch, fetched: FetchedPartition
+        self, now: int, fetcher: ReplicaFetcher, asked: ReplicaFetch, fetched: FetchedPartition
     ) -> None:
         name = fetched.partition
         partition = fetcher.partitions[name]

@@ -9,13 +9,18 @@ from typing import Any
 from attrs import define, evolve, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.coordinators import Coordinators, PartitionLog, leader_of, partition_of
+from refimpl.broker.coordinators import (
+    Coordinators,
+    PartitionCoordinatorLog,
+    leader_of,
+    partition_of,
+)
 from refimpl.broker.forwarding import AutoTopics
 from refimpl.broker.partition import Partition
 from refimpl.broker.share_groups import ShareGroupState
 from refimpl.broker.share_persister import SharePersister
 from refimpl.broker.verification import Errors, Guards, Verifications
-from refimpl.coordinator.runtime import State
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.registry import NewId, new_coordinator
 from refimpl.groups.shard import GroupCoordinator, GroupShard
@@ -111,7 +116,7 @@ class GroupCoordinators:
             self.context, self.metadata, self.coordinators, self.persister
         )
 
-    def _new(self, number: int, log: PartitionLog) -> GroupCoordinator:
+    def _new(self, number: int, log: PartitionCoordinatorLog) -> GroupCoordinator:
         config = evolve(self.config, of_group=self.configured)
         return new_coordinator(number, log, config, ClusterTopics(self.metadata), self.new_id)
 
@@ -186,7 +191,7 @@ class GroupCoordinators:
         body: m.ListGroupsRequest = request.body
         groups: list[m.ListedGroup] = []
         for _, coordinator in sorted(self.coordinators.by_partition.items()):
-            if coordinator.state is State.LOADING:
+            if coordinator.state is CoordinatorState.LOADING:
                 error = "COORDINATOR_LOAD_IN_PROGRESS"
                 self.context.respond(request, m.ListGroupsResponse(error))
                 return

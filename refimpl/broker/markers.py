@@ -54,10 +54,10 @@ class DelayedMarkers:
 
 
 @define(eq=False)
-class Marked:
+class WaitingMarker:
     """One marker of a request in one partition, until it is committed or refused."""
 
-    markers: "Markers"
+    markers: "MarkerWriter"
     delayed: DelayedMarkers
     producer_id: int
     name: TopicPartition
@@ -79,7 +79,7 @@ class Marked:
 
 
 @define(eq=False)
-class Markers:
+class MarkerWriter:
     """The WriteTxnMarkers requests of one broker."""
 
     context: Context
@@ -99,7 +99,7 @@ class Markers:
         grown: dict[TopicPartition, Partition] = {}
         for marker in body.markers:
             for name in marker.partitions:
-                marked = Marked(self, delayed, marker.producer_id, name)
+                marked = WaitingMarker(self, delayed, marker.producer_id, name)
                 self.wait(now + self.context.config.request_timeout_ms, _expire, marked)
                 if min(marker.producer_id, marker.producer_epoch) < 0:
                     marked.done("INVALID_REQUEST")  # no producer has these
@@ -110,7 +110,7 @@ class Markers:
         for partition in grown.values():
             self.leader.appended(now, partition)
 
-    def _append(self, now: int, marker: TxnMarker, marked: Marked) -> Partition | None:
+    def _append(self, now: int, marker: TxnMarker, marked: WaitingMarker) -> Partition | None:
         """Append a marker to a partition that grows by it; None if it is refused."""
         try:
             partition = self.context.partition(marked.name)
@@ -131,6 +131,6 @@ class Markers:
         return partition
 
 
-def _expire(marked: Marked) -> None:
+def _expire(marked: WaitingMarker) -> None:
     """Answer after the time-out; the marker may still be committed."""
     marked.done("REQUEST_TIMED_OUT")

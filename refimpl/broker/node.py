@@ -23,9 +23,9 @@ from refimpl.broker.leader import Leader
 from refimpl.broker.lifecycle import Lifecycle
 from refimpl.broker.log_manager import CHECKPOINT, LogManager
 from refimpl.broker.logs import LogDirectory
-from refimpl.broker.markers import Markers
+from refimpl.broker.markers import MarkerWriter
 from refimpl.broker.metadata import Metadata
-from refimpl.broker.offsets import Offsets
+from refimpl.broker.offsets import OffsetAnswers
 from refimpl.broker.partition import Partition
 from refimpl.broker.produce import Produces
 from refimpl.broker.producer_ids import ProducerIds
@@ -105,11 +105,11 @@ class Node:
     produces: Produces = field(init=False)
     verifications: Verifications = field(init=False)
     transactional_produces: TransactionalProduces = field(init=False)
-    markers: Markers = field(init=False)
+    markers: MarkerWriter = field(init=False)
     fetches: Fetches = field(init=False)
     storage: LogManager = field(init=False)
     deletes: Deletes = field(init=False)
-    offsets: Offsets = field(init=False)
+    offsets: OffsetAnswers = field(init=False)
     descriptions: Descriptions = field(init=False)
     client_quotas: ClientQuotas = field(init=False)
     client_metrics: ClientMetrics = field(init=False)
@@ -150,7 +150,7 @@ class Node:
             context, self.verifications, self._produce
         )
         self.storage = LogManager(context, self.logs)
-        self.deletes, self.offsets = Deletes(context, self.metadata), Offsets(context)
+        self.deletes, self.offsets = Deletes(context, self.metadata), OffsetAnswers(context)
         self.descriptions = Descriptions(context, self.logs)
         self.client_quotas = ClientQuotas(
             self.metadata,
@@ -185,7 +185,7 @@ class Node:
             wait=self._wait,
         )
         self.fetches.on_change = self.share_partitions.changed
-        self.markers = Markers(context, self.leader, self.groups, self._wait)
+        self.markers = MarkerWriter(context, self.leader, self.groups, self._wait)
         self.transactions = TransactionCoordinators(
             *(context, self.metadata, self.transaction_config, self.producer_ids),
             appended=self.leader.appended,

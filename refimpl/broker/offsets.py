@@ -31,7 +31,7 @@ from refimpl.messages.broker import (
 
 
 @define(eq=False)
-class Offsets:
+class OffsetAnswers:
     """A leader's answers about the offsets of its partitions."""
 
     context: Context

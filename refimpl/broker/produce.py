@@ -7,7 +7,7 @@ from attrs import define
 
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import ANSWERED, DelayedProduce, WaitingBatch
-from refimpl.broker.errors import InvalidRequiredAcks, NotLeader
+from refimpl.broker.errors import InvalidRequiredAcks, NotLeaderOrFollower
 from refimpl.broker.partition import Partition
 from refimpl.errors import InvalidRecords, InvalidTimestamp, Refusal
 from refimpl.machines.replica_log import Appended, Batch, Guard
@@ -103,7 +103,7 @@ class Produces:
             else:
                 produce.done(None)
 
-    def give_up(self, partition: Partition, error: str = NotLeader.kafka_error) -> None:
+    def give_up(self, partition: Partition, error: str = NotLeaderOrFollower.kafka_error) -> None:
         """Refuse waiting requests: this broker no longer leads, so their records may be
         truncated.
         """

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.coordinators import Coordinators, PartitionLog, partition_of
+from refimpl.broker.coordinators import Coordinators, PartitionCoordinatorLog, partition_of
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import Partition
 from refimpl.messages import share as m
@@ -38,7 +38,7 @@ class ShareCoordinators:
             self.context, SHARE_TOPIC, "ShareCoordinator", self._new, self.appended, self.arm
         )
 
-    def _new(self, number: int, log: PartitionLog) -> ShareCoordinator:
+    def _new(self, number: int, log: PartitionCoordinatorLog) -> ShareCoordinator:
         return coordinator_of(number, log, self.config, self._exists)
 
     def _exists(self, topic_id: Uuid, partition: int) -> bool:

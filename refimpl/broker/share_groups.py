@@ -12,7 +12,7 @@ from refimpl.broker.context import Context
 from refimpl.broker.coordinators import Coordinators
 from refimpl.broker.share_persister import SharePersister
 from refimpl.coordinator.operation import Outcome
-from refimpl.coordinator.runtime import State
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.errors import Refusal
 from refimpl.groups.shard import GroupShard
 from refimpl.groups.share import ShareGroups
@@ -159,10 +159,10 @@ class ShareGroupState:
             self._heartbeat(now, number, request)
             return
         coordinator = self.coordinators.by_partition[number]
-        if coordinator.state is not State.ACTIVE:
+        if coordinator.state is not CoordinatorState.ACTIVE:
             error = (
                 "COORDINATOR_LOAD_IN_PROGRESS"
-                if coordinator.state is State.LOADING
+                if coordinator.state is CoordinatorState.LOADING
                 else "NOT_COORDINATOR"
             )
             self.context.respond(request, m.refused(body, error))

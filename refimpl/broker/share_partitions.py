@@ -10,7 +10,7 @@ from attrs import define, field
 
 from refimpl.broker import share_reading
 from refimpl.broker.context import Context
-from refimpl.broker.errors import NotLeader
+from refimpl.broker.errors import NotLeaderOrFollower
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import Partition
 from refimpl.broker.share_persister import SharePersister
@@ -27,9 +27,9 @@ from refimpl.machines.share_partition import (
     RENEW,
     Acknowledgement,
     DeliveryState,
+    PersisterStateBatch,
     SharePartition,
     ShareWrite,
-    StateBatch,
 )
 from refimpl.machines.share_state import UNKNOWN_START
 from refimpl.messages import share as m
@@ -45,8 +45,8 @@ Settled = Callable[[int, str | None, str | None], None]
 """Takes the time, an error and its message."""
 
 FOR_MEMBERS = {
-    "FENCED_STATE_EPOCH": NotLeader.kafka_error,
-    "FENCED_LEADER_EPOCH": NotLeader.kafka_error,
+    "FENCED_STATE_EPOCH": NotLeaderOrFollower.kafka_error,
+    "FENCED_LEADER_EPOCH": NotLeaderOrFollower.kafka_error,
     UnknownShareState.kafka_error: "UNKNOWN_TOPIC_OR_PARTITION",
 }
 """The errors of members for those of the share coordinator."""
@@ -239,7 +239,7 @@ class SharePartitions:
     def _led(self, name: TopicPartition) -> Partition:
         partition = self.context.partition(name)
         if not partition.replica.leads:
-            raise NotLeader(self.context.id, name)
+            raise NotLeaderOrFollower(self.context.id, name)
         return partition
 
     def _key(self, group_id: str, partition: Partition) -> m.ShareKey:
@@ -435,7 +435,7 @@ class SharePartitions:
                 shared.share.load(
                     start,
                     [
-                        StateBatch(
+                        PersisterStateBatch(
                             *(one.first_offset, one.last_offset),
                             DeliveryState(one.delivery_state),
                             one.delivery_count,
@@ -508,8 +508,8 @@ class SharePartitions:
 
 
 def _first_batches(
-    share: SharePartition, batches: list[share_reading.Batch], most: int
-) -> list[share_reading.Batch]:
+    share: SharePartition, batches: list[share_reading.ReadBatch], most: int
+) -> list[share_reading.ReadBatch]:
     """Whole batches, as many as have that many free records, and at least one."""
     free = 0
     for count, batch in enumerate(batches, 1):

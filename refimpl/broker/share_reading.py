@@ -16,7 +16,7 @@ from refimpl.storage.replica.memory_records import MemoryRecords, whole
 
 
 @frozen
-class Batch:
+class ReadBatch:
     """One batch that was read: its first and last offset, its records, and its bytes."""
 
     base_offset: int
@@ -25,7 +25,7 @@ class Batch:
     data: bytes
 
 
-def read(partition: Partition, offset: int, limit: int, isolation_level: int) -> list[Batch]:
+def read(partition: Partition, offset: int, limit: int, isolation_level: int) -> list[ReadBatch]:
     """Batches from an offset on; those of aborted transactions and markers have no records."""
     end, log = partition.fetchable_end(isolation_level), partition.log
     if offset >= end or offset < log.start:
@@ -38,7 +38,7 @@ def read(partition: Partition, offset: int, limit: int, isolation_level: int) ->
     return list(_in_memory(offset, records, aborted))
 
 
-def reading(batches: Sequence[Batch], offset: int) -> Reading:
+def reading(batches: Sequence[ReadBatch], offset: int) -> Reading:
     """The states of the offsets from one on, by these batches."""
     if not batches:
         return Reading((), offset)
@@ -47,7 +47,7 @@ def reading(batches: Sequence[Batch], offset: int) -> Reading:
 
 def _in_memory(
     start: int, records: Sequence[Record], aborted: Sequence[AbortedTxn]
-) -> Iterator[Batch]:
+) -> Iterator[ReadBatch]:
     numbered = enumerate(records, start)
     for _, of_batch in groupby(numbered, lambda one: one[0] - place_of(one[1])):
         offsets = [offset for offset, _ in of_batch]
@@ -56,16 +56,16 @@ def _in_memory(
             value.batch.marker is not None
             or (value.batch.transactional and _is_aborted(value.batch.producer_id, first, aborted))
         )
-        yield Batch(first, offsets[-1], () if hidden else offsets, b"")
+        yield ReadBatch(first, offsets[-1], () if hidden else offsets, b"")
 
 
-def _batches(data: bytes, aborted: Sequence[AbortedTxn]) -> Iterator[Batch]:
+def _batches(data: bytes, aborted: Sequence[AbortedTxn]) -> Iterator[ReadBatch]:
     for header, batch in whole(data):
         first, last = header.base_offset, header.last_offset
         hidden = header.is_control or (
             header.is_transactional and _is_aborted(header.producer_id, first, aborted)
         )
-        yield Batch(first, last, () if hidden else _offsets(header, batch), batch)
+        yield ReadBatch(first, last, () if hidden else _offsets(header, batch), batch)
 
 
 def _is_aborted(producer_id: int, offset: int, aborted: Sequence[AbortedTxn]) -> bool:

@@ -27,7 +27,7 @@ OF_THE_STORE = (
     store.Connected,
     store.Suspended,
     store.Expired,
-    store.Response,
+    store.StoreResponse,
     store.WatchEvent,
 )
 

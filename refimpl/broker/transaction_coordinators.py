@@ -10,12 +10,12 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.broker.context import Context
-from refimpl.broker.coordinators import Coordinators, PartitionLog, partition_of
+from refimpl.broker.coordinators import Coordinators, PartitionCoordinatorLog, partition_of
 from refimpl.broker.metadata import Metadata
 from refimpl.broker.partition import Partition
 from refimpl.broker.producer_ids import ProducerIds
-from refimpl.broker.txn_markers import RETRY_MS, Markers
-from refimpl.coordinator.runtime import State
+from refimpl.broker.txn_markers import RETRY_MS, MarkerSender
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.errors import Refusal
 from refimpl.messages import transaction_coordination as m
 from refimpl.messages.broker import Request, Response, TopicPartition
@@ -40,7 +40,7 @@ class TransactionCoordinators:
     #: Sets a timer of the node that calls `send`
     arm_markers: Callable[[int], None]
     coordinators: Coordinators[TransactionShard] = field(init=False)
-    markers: Markers = field(init=False)
+    markers: MarkerSender = field(init=False)
     _armed: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -53,11 +53,11 @@ class TransactionCoordinators:
             self.appended,
             self.arm,
         )
-        self.markers = Markers(
+        self.markers = MarkerSender(
             self.context, self.metadata, self.coordinators, self.config.request_timeout_ms
         )
 
-    def _new(self, number: int, log: PartitionLog) -> TransactionCoordinator:
+    def _new(self, number: int, log: PartitionCoordinatorLog) -> TransactionCoordinator:
         shard = TransactionShard(
             self.config,
             log.partition.replica.epoch,
@@ -121,7 +121,7 @@ class TransactionCoordinators:
             return
         unknown = unknown_states(body)
         for _, coordinator in sorted(self.coordinators.by_partition.items()):
-            if coordinator.state is State.LOADING:
+            if coordinator.state is CoordinatorState.LOADING:
                 error = "COORDINATOR_LOAD_IN_PROGRESS"
                 self.context.respond(request, m.ListTransactionsResponse(error))
                 return

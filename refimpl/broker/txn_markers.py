@@ -27,7 +27,7 @@ so nothing of this transaction is open there. Kafka then gives up the markers of
 
 
 @frozen
-class Marked:
+class PendingMarkers:
     """A decided transaction, and the partitions that one request is for."""
 
     number: int
@@ -38,16 +38,16 @@ class Marked:
 
 
 @frozen
-class Sent:
+class MarkersInFlight:
     """A request to a broker that has no answer yet."""
 
     broker: int
     until_ms: int
-    marked: Sequence[Marked]
+    marked: Sequence[PendingMarkers]
 
 
 @define(eq=False)
-class Markers:
+class MarkerSender:
     """The markers that this broker's coordinators owe."""
 
     context: Context
@@ -58,7 +58,7 @@ class Markers:
     owing: dict[tuple[int, str], None] = field(factory=dict[tuple[int, str], None])
     #: True if a decision was committed since the last call of `send`
     is_new: bool = False
-    _sent: dict[int, Sent] = field(factory=dict[int, Sent])
+    _sent: dict[int, MarkersInFlight] = field(factory=dict[int, MarkersInFlight])
 
     def decided(self, number: int, transactional_id: str) -> None:
         """Take a decision that is committed."""
@@ -68,7 +68,7 @@ class Markers:
     def send(self, now: int) -> bool:
         """Send every marker that is not under way; True if there are markers that are owed."""
         self.is_new = False
-        by_broker: dict[int, list[Marked]] = {}
+        by_broker: dict[int, list[PendingMarkers]] = {}
         under_way = self._under_way()
         for key in list(self.owing):
             self._plan(now, *key, under_way.get(key, set()), by_broker)
@@ -77,7 +77,7 @@ class Markers:
                 one.shard.marker(one.transactional_id, one.partitions) for one in marked
             )
             asked = self.context.request(broker, WriteTxnMarkersRequest(markers))
-            self._sent[asked] = Sent(broker, now + self.request_timeout_ms, marked)
+            self._sent[asked] = MarkersInFlight(broker, now + self.request_timeout_ms, marked)
         return bool(self.owing)
 
     def _plan(
@@ -86,7 +86,7 @@ class Markers:
         number: int,
         transactional_id: str,
         under_way: set[TopicPartition],
-        by_broker: dict[int, list[Marked]],
+        by_broker: dict[int, list[PendingMarkers]],
     ) -> None:
         coordinator = self.coordinators.by_partition.get(number)
         shard = None if coordinator is None else coordinator.shard
@@ -99,7 +99,7 @@ class Markers:
             shard.written(transactional_id, at, name)
             waiting.discard(name)
         for broker, partitions in self._by_leader(waiting).items():
-            marked = Marked(number, transactional_id, shard, at, partitions)
+            marked = PendingMarkers(number, transactional_id, shard, at, partitions)
             by_broker.setdefault(broker, []).append(marked)
         self._complete(now, number, transactional_id, shard)
 
@@ -114,7 +114,7 @@ class Markers:
                     )
         return found
 
-    def _is_here(self, marked: Marked) -> bool:
+    def _is_here(self, marked: PendingMarkers) -> bool:
         """True if the coordinator that sent a marker was not closed since."""
         coordinator = self.coordinators.by_partition.get(marked.number)
         return coordinator is not None and coordinator.shard is marked.shard

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from refimpl.broker.context import Context
 from refimpl.broker.coordinators import leader_of
-from refimpl.broker.errors import NotLeader
+from refimpl.broker.errors import NotLeaderOrFollower
 from refimpl.errors import Refusal
 from refimpl.machines.producer import Batch
 from refimpl.machines.replica_log import Guard
@@ -100,7 +100,7 @@ class Verifications:
     ) -> Guard | None:
         partition = self.context.partition(name)
         if not partition.replica.leads:
-            raise NotLeader(self.context.id, name)
+            raise NotLeaderOrFollower(self.context.id, name)
         batch = Batch(*producer, sequence, sequence, transactional=True, version=_version(support))
         return partition.log.producers.start_verification(batch, now)
 

@@ -15,7 +15,7 @@ NOBODY = -1
 
 
 @define(eq=False)
-class Leader:
+class LeaderAndEpoch:
     """A partition's leader, as far as the client knows."""
 
     node: int
@@ -23,7 +23,7 @@ class Leader:
 
 
 @define(eq=False)
-class Topic:
+class KnownTopic:
     """A topic's partitions, all of them and those that have a leader, in order."""
 
     partitions: tuple[int, ...] = ()
@@ -40,8 +40,10 @@ class ClientMetadata:
     bootstrap: Sequence[int]
     max_age_ms: int = 300_000
     max_idle_ms: int = 300_000
-    topics: dict[str, Topic] = field(factory=dict[str, Topic])
-    leaders: dict[TopicPartition, Leader] = field(factory=dict[TopicPartition, Leader])
+    topics: dict[str, KnownTopic] = field(factory=dict[str, KnownTopic])
+    leaders: dict[TopicPartition, LeaderAndEpoch] = field(
+        factory=dict[TopicPartition, LeaderAndEpoch]
+    )
     nodes: list[int] = field(init=False)
     updated_ms: int | None = None
     #: Of all topics of the last answer, in use or not
@@ -56,11 +58,11 @@ class ClientMetadata:
         """Begin with the bootstrap servers."""
         self.nodes = list(self.bootstrap)
 
-    def use(self, topic: str, now: int) -> Topic:
+    def use(self, topic: str, now: int) -> KnownTopic:
         """A topic that records are for: it is asked about while it is in use."""
         known = self.topics.get(topic)
         if known is None:
-            known = self.topics[topic] = Topic()
+            known = self.topics[topic] = KnownTopic()
             self.wanted = True
         known.used_ms = now
         return known
@@ -115,11 +117,13 @@ class ClientMetadata:
     def _lead(self, partition: TopicPartition, node: int, epoch: int) -> None:
         known = self.leaders.get(partition)
         if known is None or epoch >= known.epoch or epoch == NOBODY:
-            self.leaders[partition] = Leader(node, epoch)
+            self.leaders[partition] = LeaderAndEpoch(node, epoch)
         if node == NOBODY:
             self.wanted = True
 
-    def _found(self, topic: Topic, partitions: Iterable[TopicPartition], error: str | None) -> None:
+    def _found(
+        self, topic: KnownTopic, partitions: Iterable[TopicPartition], error: str | None
+    ) -> None:
         ordered = sorted(partitions)
         if ordered:
             topic.partitions = tuple([one.partition for one in ordered])

@@ -31,7 +31,7 @@ def node_of(target: int) -> int:
 
 
 @define(eq=False)
-class Network:
+class NetworkClient:
     """The requests of one client that wait, and the metadata by which it finds nodes."""
 
     id: int

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from refimpl.metadata.contract import Operation, Request, Response, Result
+from refimpl.metadata.contract import Operation, Result, StoreRequest, StoreResponse
 from refimpl.metadata.errors import StoreError
 
 Answers: TypeAlias = Sequence[Result | StoreError]
@@ -32,7 +32,7 @@ class StoreSession:
 
     asked: int = 0
     conversations: list[Conversation] = field(factory=list[Conversation])
-    outputs: list[Request] = field(factory=list[Request])
+    outputs: list[StoreRequest] = field(factory=list[StoreRequest])
 
     @property
     def busy(self) -> bool:
@@ -45,7 +45,7 @@ class StoreSession:
         self.conversations.append(conversation)
         self._go_on(conversation, lambda: next(dialogue))
 
-    def answered(self, response: Response) -> None:
+    def answered(self, response: StoreResponse) -> None:
         """Take an answer; the dialogue goes on once all operations sent together are answered."""
         for conversation in self.conversations:
             if response.number in conversation.numbers:
@@ -74,4 +74,4 @@ class StoreSession:
         for operation in operations:
             self.asked += 1
             conversation.numbers[self.asked] = len(conversation.numbers)
-            self.outputs.append(Request(self.asked, operation))
+            self.outputs.append(StoreRequest(self.asked, operation))

@@ -90,9 +90,9 @@ class StoredController:
                 self._suspended()
             case store.Expired():
                 self._expired()
-            case store.Response(result=ConnectionLoss() | SessionExpired()):
+            case store.StoreResponse(result=ConnectionLoss() | SessionExpired()):
                 self._suspended()
-            case store.Response():
+            case store.StoreResponse():
                 self.session.answered(message)
             case store.WatchEvent():
                 self._watched(message)
@@ -300,7 +300,7 @@ class StoredController:
 
     def _brokers(
         self,
-    ) -> Generator[Sequence[store.Operation], Any, dict[int, znodes.Registered]]:
+    ) -> Generator[Sequence[store.Operation], Any, dict[int, znodes.BrokerIdZNode]]:
         """The registrations of the brokers that are in the store, by id."""
         self.brokers_changed = False
         (children,) = yield [store.GetChildren(znodes.BROKER_IDS, watch=True)]
@@ -312,7 +312,7 @@ class StoredController:
             if isinstance(answer, store.Data)
         }
 
-    def _believe(self, there: dict[int, znodes.Registered]) -> None:
+    def _believe(self, there: dict[int, znodes.BrokerIdZNode]) -> None:
         """Take over the last controller's view of brokers.
 
         The members of each ISR count as alive, in the epoch that was written last. Later changes
@@ -336,7 +336,7 @@ class StoredController:
                 registration = BrokerRegistration(broker, epoch, last.incarnation_id)
                 controller.metadata.apply(registration)
 
-    def _brokers_are(self, there: dict[int, znodes.Registered]) -> None:
+    def _brokers_are(self, there: dict[int, znodes.BrokerIdZNode]) -> None:
         """Compare registrations with the registry: new brokers, gone ones, and restarted ones."""
         (controller, _), loaded = self._acting(), self.loaded
         assert loaded is not None

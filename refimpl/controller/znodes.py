@@ -94,7 +94,7 @@ def controller_of(data: bytes) -> int:
 # Brokers
 
 
-class Registered(NamedTuple):
+class BrokerIdZNode(NamedTuple):
     """A broker's registration, and the epoch of its last process if that ended in good order."""
 
     registration: BrokerRegistration
@@ -123,7 +123,7 @@ def broker(one: BrokerRegistration, previous_broker_epoch: int) -> bytes:
     )
 
 
-def broker_of(data: bytes, broker_id: int, broker_epoch: int) -> Registered:
+def broker_of(data: bytes, broker_id: int, broker_epoch: int) -> BrokerIdZNode:
     """A broker's registration; its epoch is the czxid of its znode."""
     value = orjson.loads(data)
     protocols = value["listener_security_protocol_map"]
@@ -137,7 +137,7 @@ def broker_of(data: bytes, broker_id: int, broker_epoch: int) -> Registered:
         *(tuple(endpoints), value.get("rack")),
         tuple(_id_of(text) for text in value.get("log_dirs", ())),
     )
-    return Registered(registration, value.get("previous_broker_epoch", -1))
+    return BrokerIdZNode(registration, value.get("previous_broker_epoch", -1))
 
 
 class LastRegistration(NamedTuple):
@@ -217,7 +217,7 @@ def state(one: PartitionRegistration, controller_epoch: int) -> bytes:
     )
 
 
-class Decision(NamedTuple):
+class TopicPartitionStateZNode(NamedTuple):
     """The content of a partition's znode."""
 
     decision: LeaderAndIsr
@@ -226,7 +226,7 @@ class Decision(NamedTuple):
     controller_epoch: int
 
 
-def state_of(data: bytes, version: int = 0) -> Decision:
+def state_of(data: bytes, version: int = 0) -> TopicPartitionStateZNode:
     """A decision about a partition.
 
     Kafka 3.9 uses the znode's version as the partition epoch, and knows no eligible leaders outside
@@ -243,7 +243,7 @@ def state_of(data: bytes, version: int = 0) -> Decision:
     )
     last_known = somebody(value.get("last_known_leader", -1))
     elr = frozenset[int](value.get("elr", ()))
-    return Decision(decision, elr, last_known, value["controller_epoch"])
+    return TopicPartitionStateZNode(decision, elr, last_known, value["controller_epoch"])
 
 
 # Configurations and quotas

@@ -37,7 +37,7 @@ from refimpl.errors import CorruptBatch, Refusal
 S = TypeVar("S", bound=CoordinatorShard)
 
 
-class State(Enum):
+class CoordinatorState(Enum):
     """The states of a coordinator."""
 
     LOADING = "loading"
@@ -90,7 +90,7 @@ class Coordinator(Generic[S]):
     commit_timeout_ms: int
     #: True if it becomes active only once everything that it has loaded is committed
     waits_for_commit: bool = False
-    state: State = State.LOADING
+    state: CoordinatorState = CoordinatorState.LOADING
     #: The offset up to which the log has been read
     position: int = field(init=False)
     #: The end of the records that were written, or that were there to be loaded
@@ -115,14 +115,14 @@ class Coordinator(Generic[S]):
         Records above the high watermark count as written, and not yet as committed. A coordinator
         whose log cannot be read does not serve what it has.
         """
-        if self.state is State.LOADING:
+        if self.state is CoordinatorState.LOADING:
             high_watermark = self.log.high_watermark
             try:
                 records, self.position = self.log.read(self.position, self.load_buffer_size)
                 for offset, record in records:
                     self.shard.replay(record, None if offset < high_watermark else offset, offset)
             except (CorruptBatch, Refusal) as failure:
-                self.state, self.failure = State.CLOSED, str(failure)
+                self.state, self.failure = CoordinatorState.CLOSED, str(failure)
                 return self._take_outputs()
             if self.position < self.written:
                 self._set(LOAD, now)
@@ -135,7 +135,7 @@ class Coordinator(Generic[S]):
         return not self.waits_for_commit or high_watermark >= self.written
 
     def _activate(self, now: int) -> None:
-        self.state = State.ACTIVE
+        self.state = CoordinatorState.ACTIVE
         self.committed(self.log.high_watermark)
         for outcome in self.shard.loaded(now):
             self._perform(now, outcome)
@@ -146,7 +146,7 @@ class Coordinator(Generic[S]):
         """Take a request; its answer is among these outputs, or later ones."""
         self.waiting[token] = request
         try:
-            if self.state is not State.ACTIVE:
+            if self.state is not CoordinatorState.ACTIVE:
                 raise self._not_active()
             handler = self.shard.handlers.get(request.__class__)
             if handler is None:
@@ -157,7 +157,7 @@ class Coordinator(Generic[S]):
         return self._take_outputs()
 
     def _not_active(self) -> Refusal:
-        if self.state is State.LOADING:
+        if self.state is CoordinatorState.LOADING:
             return CoordinatorLoadInProgress(self.partition, self.position, self.written)
         return NotCoordinator(self.shard.topic, self.partition)
 
@@ -167,7 +167,7 @@ class Coordinator(Generic[S]):
         """
         error = refusal.kafka_error
         body = self.shard.refused(request, error, str(refusal).partition(": ")[2])
-        active = self.state is State.ACTIVE
+        active = self.state is CoordinatorState.ACTIVE
         key = self.shard.subject(request)
         if active and key is not None:
             value = self.shard.value(key)
@@ -178,7 +178,7 @@ class Coordinator(Generic[S]):
         """Handle a timer that is due."""
         if key == LOAD:
             return self.load(now)
-        if self.state is State.ACTIVE:
+        if self.state is CoordinatorState.ACTIVE:
             if key == APPEND:
                 self._expire(now)
             else:
@@ -187,7 +187,7 @@ class Coordinator(Generic[S]):
 
     def operate(self, now: int, decide: Callable[[S], Outcome]) -> Sequence[Output]:
         """Carry out an operation that no request or timer asked for."""
-        if self.state is State.ACTIVE:
+        if self.state is CoordinatorState.ACTIVE:
             self._perform(now, decide(self.shard))
         return self._take_outputs()
 
@@ -247,7 +247,7 @@ class Coordinator(Generic[S]):
     def committed(self, high_watermark: int) -> Sequence[Output]:
         """Take a new high watermark: send the answers that waited for it, in order."""
         self.shard.commit(high_watermark)
-        if self.state is State.LOADING and self.waits_for_commit:
+        if self.state is CoordinatorState.LOADING and self.waits_for_commit:
             if self.position >= self.written <= high_watermark:
                 self._set(LOAD, 0)
             return self._take_outputs()
@@ -273,7 +273,7 @@ class Coordinator(Generic[S]):
         """Close the coordinator, because its broker no longer leads: records written here may be
         lost.
         """
-        self.state = State.CLOSED
+        self.state = CoordinatorState.CLOSED
         self.deferred.clear()
         for token, request in list(self.waiting.items()):
             self._release(Answer(token, self.shard.refused(request, NotCoordinator.kafka_error)))

@@ -9,7 +9,7 @@ from refimpl.dump.kraft_records import CONTROL_MESSAGES
 from refimpl.dump.schema_json import as_json
 from refimpl.errors import CorruptBatch
 from refimpl.records.java_text import decoded
-from refimpl.records.schema import Reader, read
+from refimpl.records.schema import RecordReader, read
 from refimpl.storage.disk.interface import Buffer
 from refimpl.storage.format.batch import (
     MAGIC,
@@ -133,7 +133,7 @@ def _of_control(record: Record) -> str:
     version = int.from_bytes(value[:2], signed=True)
     if not 0 <= version <= newest:
         raise CorruptBatch(f"version {version} of a {label} message, only 0 to {newest}")
-    message = read(schema, Reader(value), version, flexible=True)
+    message = read(schema, RecordReader(value), version, flexible=True)
     return f" {label} {orjson.dumps(as_json(message, version)).decode()}"
 
 

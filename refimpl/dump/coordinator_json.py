@@ -8,7 +8,11 @@ import orjson
 
 from refimpl.dump.schema_json import as_json
 from refimpl.errors import CorruptBatch
-from refimpl.records.consumer_protocol import Assignment, Subscription, read_versioned
+from refimpl.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    Subscription,
+    read_versioned,
+)
 from refimpl.records.coordinators import (
     GROUP_RECORDS,
     SHARE_RECORDS,
@@ -62,7 +66,7 @@ def _value(record: CoordinatorRecord) -> dict[str, Any]:
     if isinstance(record.value, GroupMetadataValue) and data["protocolType"] == CONSUMER_PROTOCOL:
         for member in data["members"]:
             _open(member, "subscription", Subscription)
-            _open(member, "assignment", Assignment)
+            _open(member, "assignment", ConsumerProtocolAssignment)
     return {"version": str(record.version), "data": data}
 
 

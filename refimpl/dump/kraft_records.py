@@ -50,7 +50,7 @@ class KRaftVersionRecord:
 
 
 @frozen
-class Endpoint:
+class VoterEndpoint:
     """A listener of a voter."""
 
     name: Text
@@ -72,7 +72,7 @@ class Voter:
 
     voter_id: Int32
     voter_directory_id: Id
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[VoterEndpoint, ...]
     k_raft_version_feature: KRaftVersionFeature
 
 

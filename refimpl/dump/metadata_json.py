@@ -7,7 +7,7 @@ import orjson
 from refimpl.dump.metadata_records import METADATA_RECORDS
 from refimpl.dump.schema_json import as_json
 from refimpl.errors import CorruptBatch
-from refimpl.records.schema import Reader, read
+from refimpl.records.schema import RecordReader, read
 from refimpl.storage.format.batch import Record
 
 _FRAME_VERSION = 1
@@ -22,7 +22,7 @@ def metadata_record(record: Record) -> tuple[str | None, str | None]:
 
 
 def _content(value: bytes) -> dict[str, object]:
-    reader = Reader(value)
+    reader = RecordReader(value)
     frame = reader.uvarint()
     if frame != _FRAME_VERSION:
         raise CorruptBatch(

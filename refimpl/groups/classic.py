@@ -29,11 +29,11 @@ from refimpl.machines import classic_group_errors as errors
 from refimpl.machines import classic_operations as operations
 from refimpl.machines.classic_group import ClassicGroup, Config, Step
 from refimpl.machines.classic_member import (
+    ClassicGroupMember,
     HeartbeatResponse,
     JoinRequest,
     JoinResponse,
     LeaveResponse,
-    Member,
     Response,
     SyncRequest,
     SyncResponse,
@@ -234,7 +234,7 @@ class ClassicGroups:
         unknown.
         """
         if group.state != "Empty" and group.protocol_type != CONSUMER_TYPE:
-            raise errors.NonEmptyGroup(group.state)
+            raise errors.ClassicGroupNotEmpty(group.state)
 
     def described(self, group_id: str, group: Group) -> m.DescribeGroupResponse:
         """The response to DescribeGroup: members with their last assignments, and in a stable group
@@ -260,7 +260,7 @@ class ClassicGroups:
     def deletion(self, group_id: str, group: Group) -> Sequence[CoordinatorRecord]:
         """The tombstone of a group without members."""
         if group.state != "Empty":
-            raise errors.NonEmptyGroup(group.state)
+            raise errors.ClassicGroupNotEmpty(group.state)
         return (tombstone_of(group_id),)
 
     def offsets_expire_from(self, group: Group, topic: str, commit_timestamp: int) -> int | None:
@@ -283,7 +283,7 @@ class ClassicGroups:
         return group.state == "Empty" and not group.pending
 
 
-def _told(member: Member, protocol: str | None) -> m.JoinGroupMember:
+def _told(member: ClassicGroupMember, protocol: str | None) -> m.JoinGroupMember:
     return m.JoinGroupMember(member.id, member.instance, member.metadata(protocol))
 
 

@@ -5,7 +5,7 @@ A group that is loaded is Stable or Empty, without parked requests: nothing else
 
 from refimpl.errors import CorruptBatch
 from refimpl.machines.classic_group import ClassicGroup
-from refimpl.machines.classic_member import Member
+from refimpl.machines.classic_member import ClassicGroupMember
 from refimpl.records.consumer_protocol import Subscription, read_versioned
 from refimpl.records.coordinators import (
     GROUP_RECORDS,
@@ -72,7 +72,7 @@ def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
     return frozenset(topics)
 
 
-def _written(member: Member, protocol: str | None) -> MemberMetadata:
+def _written(member: ClassicGroupMember, protocol: str | None) -> MemberMetadata:
     return MemberMetadata(
         member_id=member.id,
         group_instance_id=member.instance,
@@ -85,12 +85,12 @@ def _written(member: Member, protocol: str | None) -> MemberMetadata:
     )
 
 
-def _read(member: MemberMetadata, protocol: str | None) -> Member:
+def _read(member: MemberMetadata, protocol: str | None) -> ClassicGroupMember:
     """A member in a record. Version 0 has no rebalance timeout: the session timeout serves for
     it.
     """
     session_ms = member.session_timeout
-    return Member(
+    return ClassicGroupMember(
         id=member.member_id,
         protocols=((protocol or "", member.subscription),),
         instance=member.group_instance_id,

@@ -18,7 +18,7 @@ EMPTY, DEAD = "Empty", "Dead"
 
 
 @define(eq=False)
-class Operators:
+class GroupOperators:
     """The groups of one coordinator, as operators see them."""
 
     store: GroupStore

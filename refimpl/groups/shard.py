@@ -12,7 +12,7 @@ from refimpl.groups.config import GroupConfig
 from refimpl.groups.errors import GroupIdNotFound
 from refimpl.groups.logic import GroupLogic
 from refimpl.groups.offsets import Offsets
-from refimpl.groups.operators import Operators
+from refimpl.groups.operators import GroupOperators
 from refimpl.groups.share import ShareGroups
 from refimpl.groups.store import GroupStore
 from refimpl.messages import group as m
@@ -32,13 +32,13 @@ class GroupShard:
     logics: Sequence[GroupLogic]
     topic: str = OFFSETS_TOPIC
     offsets: Offsets = field(init=False)
-    operators: Operators = field(init=False)
+    operators: GroupOperators = field(init=False)
     handlers: Mapping[type, Handler] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Register the handler of each type of request."""
         self.offsets = Offsets(self.store, self.config)
-        self.operators = Operators(self.store)
+        self.operators = GroupOperators(self.store)
         self.handlers = {
             **self.offsets.handlers,
             **self.operators.handlers,

@@ -50,7 +50,7 @@ class BrokerRegistry:
     def check(self, broker: int, incarnation: int) -> None:
         """Refuse a broker that is not registered in this incarnation (KIP-380)."""
         if broker not in self.epochs:
-            raise errors.UnknownBroker(broker)
+            raise errors.BrokerNotRegistered(broker)
         if incarnation != self.epochs[broker]:
             raise StaleBrokerEpoch(broker, incarnation, self.epochs[broker])
 
@@ -69,7 +69,7 @@ class BrokerRegistry:
     def unfence(self, broker: int) -> None:
         """Unfence a registered broker that has caught up with the metadata."""
         if broker not in self.epochs:
-            raise errors.UnknownBroker(broker)
+            raise errors.BrokerNotRegistered(broker)
         if broker in self.alive:
             raise errors.AlreadyUnfenced(broker)
         if broker in self.leaving:

@@ -12,8 +12,8 @@ from attrs import frozen
 
 from refimpl.machines import classic_group_errors as errors
 from refimpl.machines.classic_member import (
+    ClassicGroupMember,
     JoinRequest,
-    Member,
     Response,
     Token,
     common_protocols,
@@ -69,7 +69,7 @@ class ClassicGroup:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    members: Mapping[str, Member] = {}
+    members: Mapping[str, ClassicGroupMember] = {}
     pending: frozenset[str] = frozenset()
     unsynced: frozenset[str] = frozenset()
     initial: InitialDelay | None = None
@@ -89,23 +89,23 @@ class ClassicGroup:
         """The id of the static member of this instance id."""
         return next((one.id for one in self.members.values() if one.instance == instance), None)
 
-    def member(self, id: str, instance: str | None = None) -> Member:
+    def member(self, id: str, instance: str | None = None) -> ClassicGroupMember:
         """A member, refused if another process has taken its instance id over."""
         if instance is not None:
             owner = self.of_instance(instance)
             if owner is None:
                 raise errors.UnknownInstanceId(id, instance)
             if owner != id:
-                raise errors.FencedInstanceId(id, instance, owner)
+                raise errors.InstanceIdTakenOver(id, instance, owner)
         if id not in self.members:
             raise errors.UnknownMemberId(id, len(self.members))
         return self.members[id]
 
-    def current(self, id: str, generation: int, instance: str | None = None) -> Member:
+    def current(self, id: str, generation: int, instance: str | None = None) -> ClassicGroupMember:
         """A member that is in this generation; others are refused."""
         member = self.member(id, instance)
         if generation != self.generation:
-            raise errors.NotInGeneration(generation, self.generation)
+            raise errors.WrongGeneration(generation, self.generation)
         return member
 
     def check_protocols(self, request: JoinRequest) -> None:

@@ -26,7 +26,7 @@ class UnknownInstanceId(Refusal):
 
 
 @frozen
-class FencedInstanceId(Refusal):
+class InstanceIdTakenOver(Refusal):
     """Another process has taken the instance id over (KIP-345)."""
 
     kafka_error = "FENCED_INSTANCE_ID"
@@ -37,7 +37,7 @@ class FencedInstanceId(Refusal):
 
 
 @frozen
-class NotInGeneration(Refusal):
+class WrongGeneration(Refusal):
     """The request is of another generation than the group's."""
 
     kafka_error = "ILLEGAL_GENERATION"
@@ -67,7 +67,7 @@ class InconsistentGroupProtocol(Refusal):
 
 
 @frozen
-class GroupMaxSizeReached(Refusal):
+class ClassicGroupFull(Refusal):
     """The group has as many members as it may have (KIP-389)."""
 
     kafka_error = "GROUP_MAX_SIZE_REACHED"
@@ -77,7 +77,7 @@ class GroupMaxSizeReached(Refusal):
 
 
 @frozen
-class NonEmptyGroup(Refusal):
+class ClassicGroupNotEmpty(Refusal):
     """The group has members."""
 
     kafka_error = "NON_EMPTY_GROUP"

@@ -57,7 +57,7 @@ class SyncRequest:
 
 
 @frozen
-class Member:
+class ClassicGroupMember:
     """One member: its identity, its protocols, its assignment, and its parked requests.
 
     `join` and `sync` are the tokens of its parked requests. `is_new` is true until a first join is
@@ -95,13 +95,13 @@ class Member:
         return next(name for name, _ in self.protocols if name in candidates)
 
 
-def common_protocols(members: Collection[Member]) -> frozenset[str]:
+def common_protocols(members: Collection[ClassicGroupMember]) -> frozenset[str]:
     """The protocols that all members support."""
     votes = Counter(name for member in members for name, _ in dict(member.protocols).items())
     return frozenset(name for name, count in votes.items() if count == len(members))
 
 
-def select_protocol(members: Collection[Member]) -> str:
+def select_protocol(members: Collection[ClassicGroupMember]) -> str:
     """The protocol with most votes, each member voting for its favourite among the common ones.
 
     A tie goes to the first by name; Kafka leaves that to a HashMap.
@@ -126,7 +126,7 @@ class JoinResponse:
     protocol: str | None = None
     leader: str = ""
     skip_assignment: bool = False
-    members: Sequence[Member] = ()
+    members: Sequence[ClassicGroupMember] = ()
 
 
 @frozen

@@ -20,11 +20,11 @@ from refimpl.machines.classic_group import (
     session,
 )
 from refimpl.machines.classic_member import (
+    ClassicGroupMember,
     HeartbeatResponse,
     JoinRequest,
     JoinResponse,
     LeaveResponse,
-    Member,
     SyncRequest,
     SyncResponse,
     Token,
@@ -156,9 +156,9 @@ class Turn(Rebalance):
     def _turn_away(self, request: JoinRequest) -> None:
         """Refuse a client because the group is full; if it is a member, remove it."""
         if request.member not in {*self.group.members, *self.group.pending}:
-            raise errors.GroupMaxSizeReached(len(self.group.members), self.config.max_size)
+            raise errors.ClassicGroupFull(len(self.group.members), self.config.max_size)
         self.remove([request.member])
-        refused = JoinResponse(errors.GroupMaxSizeReached.kafka_error)
+        refused = JoinResponse(errors.ClassicGroupFull.kafka_error)
         self.answers.append((request.token, refused))
         self.complete_if_all_joined()
 
@@ -171,7 +171,7 @@ class Turn(Rebalance):
     def _add(self, request: JoinRequest, id: str) -> None:
         """Add a new member; its parked join proves only for a while that it lives (KAFKA-9232)."""
         group = self.group
-        member = Member(
+        member = ClassicGroupMember(
             id=id,
             protocols=request.protocols,
             instance=request.instance,
@@ -236,7 +236,7 @@ class Turn(Rebalance):
         else:
             self.rebalance()
 
-    def _replace(self, old: Member, request: JoinRequest) -> Member:
+    def _replace(self, old: ClassicGroupMember, request: JoinRequest) -> ClassicGroupMember:
         self.supersede(old.join, JoinResponse("FENCED_INSTANCE_ID", old.id))
         self.supersede(old.sync, SyncResponse("FENCED_INSTANCE_ID"))
         new = evolve(_rejoining(old, request), id=request.new_id, sync=None, absent=False)
@@ -253,7 +253,9 @@ class Turn(Rebalance):
     def _keeps_protocol(self) -> bool:
         return select_protocol(self.group.members.values()) == self.group.protocol
 
-    def _took_over(self, new: Member, request: JoinRequest, led_by: str | None) -> JoinResponse:
+    def _took_over(
+        self, new: ClassicGroupMember, request: JoinRequest, led_by: str | None
+    ) -> JoinResponse:
         """The answer to a process that took over: its predecessor's generation.
 
         For a client that cannot skip the assignment the answer names the old id as leader.
@@ -300,7 +302,7 @@ class Turn(Rebalance):
             self.put(assigned)
         self.writes = True
 
-    def _assigned(self, member: Member) -> SyncResponse:
+    def _assigned(self, member: ClassicGroupMember) -> SyncResponse:
         group = self.group
         return SyncResponse(None, member.assignment, group.protocol_type, group.protocol)
 
@@ -376,7 +378,7 @@ class Turn(Rebalance):
             self.prepare()
 
 
-def _rejoining(member: Member, request: JoinRequest) -> Member:
+def _rejoining(member: ClassicGroupMember, request: JoinRequest) -> ClassicGroupMember:
     return evolve(
         member,
         protocols=request.protocols,

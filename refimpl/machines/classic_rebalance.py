@@ -18,8 +18,8 @@ from refimpl.machines.classic_group import (
     session,
 )
 from refimpl.machines.classic_member import (
+    ClassicGroupMember,
     JoinResponse,
-    Member,
     Response,
     SyncResponse,
     Token,
@@ -135,7 +135,7 @@ class Rebalance:
         else:
             self.complete_if_all_joined()
 
-    def joined(self, member: Member) -> JoinResponse:
+    def joined(self, member: ClassicGroupMember) -> JoinResponse:
         group = self.group
         leads = group.leader == member.id
         return JoinResponse(
@@ -150,7 +150,7 @@ class Rebalance:
 
     # Helpers
 
-    def put(self, member: Member) -> None:
+    def put(self, member: ClassicGroupMember) -> None:
         self.group = evolve(self.group, members={**self.group.members, member.id: member})
 
     def supersede(self, parked: Token | None, response: Response) -> None:

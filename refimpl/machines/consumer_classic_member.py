@@ -32,7 +32,7 @@ from refimpl.machines.consumer_group import (
 from refimpl.machines.consumer_heartbeat import Rules, led, replace, static_member, target_due
 from refimpl.records import consumer_groups as r
 from refimpl.records.consumer_protocol import (
-    Assignment,
+    ConsumerProtocolAssignment,
     OwnedTopic,
     Subscription,
     read_versioned,
@@ -255,4 +255,4 @@ def assignment(owned: Iterable[Partition], names: TopicNames, version: int) -> b
         if name is not None:
             found.setdefault(name, []).append(number)
     topics = tuple([OwnedTopic(name, tuple(numbers)) for name, numbers in found.items()])
-    return write_versioned(Assignment(assigned_partitions=topics), version)
+    return write_versioned(ConsumerProtocolAssignment(assigned_partitions=topics), version)

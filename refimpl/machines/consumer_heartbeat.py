@@ -47,7 +47,7 @@ class Heartbeat:
         return self.rebalance_timeout_ms is not None and subscribed and self.owned is not None
 
 
-class Topics(Protocol):
+class TopicsOfCluster(Protocol):
     """The topics of the cluster."""
 
     def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
@@ -67,7 +67,7 @@ Assign: TypeAlias = Callable[[ConsumerGroup], Mapping[str, frozenset[Partition]]
 class Rules:
     """The settings and functions that an operation needs beside group and request; times in ms."""
 
-    topics: Topics
+    topics: TopicsOfCluster
     assign: Assign
     now: int
     assignment_interval_ms: int = 0

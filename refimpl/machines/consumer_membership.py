@@ -21,7 +21,7 @@ class NothingToDo(InvalidRequest):
 
 
 @define
-class Membership:
+class ConsumerMembership:
     """A member's own view. `epoch` is that of its last answer; 0 if it has to join."""
 
     epoch: int = 0

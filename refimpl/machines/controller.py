@@ -116,11 +116,11 @@ class PartitionState:
         leader = request.broker_id
         self.brokers.check(leader, request.broker_epoch)
         if request.leader_epoch > self.leader_epoch:
-            raise errors.NotController(
+            raise errors.SupersededController(
                 leader, "leader epoch", request.leader_epoch, self.leader_epoch
             )
         if request.partition_epoch > self.partition_epoch:
-            raise errors.NotController(
+            raise errors.SupersededController(
                 leader, "partition epoch", request.partition_epoch, self.partition_epoch
             )
         if request.leader_epoch < self.leader_epoch:

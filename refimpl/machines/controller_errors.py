@@ -6,7 +6,7 @@ from refimpl.errors import EligibleLeadersNotAvailable, IneligibleReplica, Inval
 
 
 @frozen
-class NotController(Refusal):
+class SupersededController(Refusal):
     """The leader has newer metadata, so this broker is not the controller any more
     (KAFKA-14154).
     """
@@ -158,7 +158,7 @@ class AlreadyOffline(InvalidRequest):
 
 
 @frozen
-class UnknownBroker(Refusal):
+class BrokerNotRegistered(Refusal):
     """The broker has not registered."""
 
     kafka_error = "BROKER_ID_NOT_REGISTERED"

@@ -23,7 +23,7 @@ class OffsetCommit:
 
 
 @define
-class Coordinator:
+class CommitCoordinator:
     """The group's side: generation, owner and committed offset of one partition.
 
     Commits of an older generation are refused. Their sender may no longer own the partition, and
@@ -54,12 +54,12 @@ class Coordinator:
     def join(self, member: int) -> tuple[int, int]:
         """The generation and the start offset of the partition's owner."""
         if member != self.owner:
-            raise errors.UnknownMember(member, self.owner)
+            raise errors.NotTheOwner(member, self.owner)
         return self.generation, self.committed
 
 
 @define
-class Member:
+class CommittingMember:
     """The consumer's side: one member and the partition that it believes to own.
 
     `commit_when` is the application's discipline. "after" commits after processing (at least once).
@@ -112,7 +112,7 @@ class Member:
         self._must_be_joined()
         offset = self.done if self.commit_when == "after" else self.position
         if offset == 0 or offset == self.sent:
-            raise errors.NothingToSend(offset, self.sent)
+            raise errors.NothingNewToCommit(offset, self.sent)
         self.sent = offset
         return OffsetCommit(self.id, self.generation, offset)
 

@@ -16,7 +16,7 @@ class IllegalGeneration(Refusal):
 
 
 @frozen
-class UnknownMember(Refusal):
+class NotTheOwner(Refusal):
     """The group does not know this member as the partition's owner."""
 
     kafka_error = "UNKNOWN_MEMBER_ID"
@@ -92,7 +92,7 @@ class CommitNotAnswered(InvalidRequest):
 
 
 @frozen
-class NothingToSend(InvalidRequest):
+class NothingNewToCommit(InvalidRequest):
     """The offset is 0, or was sent already."""
 
     says = "offset {offset}, and {sent} was sent last"

@@ -16,9 +16,9 @@ from refimpl.machines import consumer_group as g
 from refimpl.machines import consumer_group_errors as errors
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.classic_member import (
+    ClassicGroupMember,
     JoinRequest,
     JoinResponse,
-    Member,
     Response,
     SyncResponse,
     Token,
@@ -43,7 +43,11 @@ from refimpl.machines.consumer_group import (
 )
 from refimpl.machines.consumer_heartbeat import Rules
 from refimpl.records import consumer_groups as r
-from refimpl.records.consumer_protocol import Assignment, Subscription, read_versioned
+from refimpl.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    Subscription,
+    read_versioned,
+)
 
 
 class Policy(Enum):
@@ -130,15 +134,15 @@ def upgrade(
 
 
 def _consumer(
-    group_id: str, member: Member, group: ClassicGroup, names: TopicNames
+    group_id: str, member: ClassicGroupMember, group: ClassicGroup, names: TopicNames
 ) -> ConsumerMember:
     """The member; partitions that it may own and was not assigned are pending."""
     metadata = member.metadata(group.protocol) or member.protocols[0][1]
     try:
         subscribed, _ = read_versioned(Subscription, metadata)
-        given = Assignment(assigned_partitions=())
+        given = ConsumerProtocolAssignment(assigned_partitions=())
         if member.assignment:
-            given, _ = read_versioned(Assignment, member.assignment)
+            given, _ = read_versioned(ConsumerProtocolAssignment, member.assignment)
     except CorruptBatch:
         raise errors.NotConvertible(
             group_id, "the embedded consumer protocol is malformed"
@@ -236,19 +240,21 @@ def downgrade(
     )
 
 
-def _classic(member: ConsumerMember, successor: JoinRequest | None) -> Member:
+def _classic(member: ConsumerMember, successor: JoinRequest | None) -> ClassicGroupMember:
     said = member.said
     if successor is not None and said.instance_id == successor.instance:
         protocols, session_ms = successor.protocols, successor.session_ms
     else:
         protocols, session_ms = protocols_of(member), session_ms_of(member)
-    return Member(
+    return ClassicGroupMember(
         *(member.member_id, protocols, said.instance_id, session_ms, said.rebalance_timeout_ms),
         *(said.client_id, said.client_host),
     )
 
 
-def _assigned(member: Member, protocol: str, had: ConsumerMember, names: TopicNames) -> bytes:
+def _assigned(
+    member: ClassicGroupMember, protocol: str, had: ConsumerMember, names: TopicNames
+) -> bytes:
     _, version = read_versioned(Subscription, member.metadata(protocol))
     return assignment({**had.assigned, **had.pending}, names, version)
 

@@ -39,7 +39,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
 
 @frozen
-class Delivery:
+class InFlightState:
     """The state of one record; `target` is the state that a write under way gives it."""
 
     state: DeliveryState
@@ -55,7 +55,7 @@ class Delivery:
         return self.state is AVAILABLE and self.target is None
 
 
-class StateBatch(NamedTuple):
+class PersisterStateBatch(NamedTuple):
     """Offsets in one state, with one delivery count."""
 
     first_offset: int
@@ -68,7 +68,7 @@ class ShareWrite(NamedTuple):
     """A write to the share coordinator: the start as it was, and the records that change."""
 
     start: int
-    batches: Sequence[StateBatch]
+    batches: Sequence[PersisterStateBatch]
     #: Records done with at or above the start (KIP-1226)
     complete: int = 0
 
@@ -117,21 +117,21 @@ class SharePartition:
     #: The first offset that is not done with
     start: int = 0
     #: Records that are known, from the start on; below it only those that are being written
-    deliveries: dict[int, Delivery] = field(factory=dict[int, Delivery])
+    deliveries: dict[int, InFlightState] = field(factory=dict[int, InFlightState])
     #: No offset from the start up to here is free
     _free_from: int = 0
     _deadlines: list[int] = field(factory=list[int])
 
     # Beginning
 
-    def load(self, start: int, batches: Iterable[StateBatch]) -> None:
+    def load(self, start: int, batches: Iterable[PersisterStateBatch]) -> None:
         """Begin with the stored state. Locks of an earlier leader are not known."""
         self.loaded, self.start, self._free_from = True, start, start
         self._deadlines.clear()
         self.deliveries = {
             offset: known
             for batch in batches
-            for known in (Delivery(batch.state, batch.delivery_count),)
+            for known in (InFlightState(batch.state, batch.delivery_count),)
             for offset in range(max(batch.first_offset, start), batch.last_offset + 1)
         }
         self._move_start()
@@ -184,7 +184,7 @@ class SharePartition:
         self._check_loaded()
         records, given, taken = reading.records, list[Acquired](), 0
         offset = self.next_fetch_offset()
-        at, many, acquired = bisect_left(records, offset), len(records), Delivery(ACQUIRED)
+        at, many, acquired = bisect_left(records, offset), len(records), InFlightState(ACQUIRED)
         highest = max(self.deliveries, default=-1)
         while offset < reading.end and taken < most and offset < self.start + self.max_locks:
             if offset < self.start:
@@ -192,7 +192,7 @@ class SharePartition:
                 continue
             stop = self._in_a_row(offset, records, at, most - taken) if offset > highest else 0
             if stop > offset:
-                fresh = Delivery(ACQUIRED, 1, member, until_ms)
+                fresh = InFlightState(ACQUIRED, 1, member, until_ms)
                 self.deliveries.update(dict.fromkeys(range(offset, stop), fresh))
                 _extend(given, offset, stop - 1, 1)
                 taken, at, offset = taken + stop - offset, at + stop - offset, stop
@@ -211,7 +211,7 @@ class SharePartition:
                 if is_record:
                     taken += 1
                     if acquired.count != count + 1:
-                        acquired = Delivery(ACQUIRED, count + 1, member, until_ms)
+                        acquired = InFlightState(ACQUIRED, count + 1, member, until_ms)
                     self.deliveries[offset] = acquired
                     _extend(given, offset, offset, count + 1)
                 else:
@@ -229,7 +229,7 @@ class SharePartition:
 
     def _pass_over(self, offset: int, count: int) -> None:
         """Archive an offset that holds no record."""
-        self.deliveries[offset] = Delivery(ARCHIVED, count)
+        self.deliveries[offset] = InFlightState(ARCHIVED, count)
         self._move_start()
 
     # Acknowledging
@@ -242,12 +242,12 @@ class SharePartition:
         An offset below the start is answered with success, and nothing happens to it.
         """
         self._check_loaded()
-        changes = dict[int, Delivery]()
+        changes = dict[int, InFlightState]()
         for first, last, types in batches:
             _check_types(first, last, types)
             if last >= self.start + self.max_locks:
                 raise InvalidRecordState(last, "unknown", None, member)
-            before: tuple[Delivery, int] | None = None
+            before: tuple[InFlightState, int] | None = None
             offsets = range(max(first, self.start), last + 1)
             if len(types) == 1 and types[0] != RENEW and changes.keys().isdisjoint(offsets):
                 together = self._together(member, offsets)
@@ -272,12 +272,12 @@ class SharePartition:
             heappush(self._deadlines, renew_until_ms)
         return self._write({o: one for o, one in changes.items() if one.target is not None})
 
-    def _together(self, member: str, offsets: range) -> Delivery | None:
+    def _together(self, member: str, offsets: range) -> InFlightState | None:
         """The one value of records that a member holds; None if there are several, or none."""
         found = list(map(self.deliveries.get, offsets))
         return self._held(offsets[0], member) if found and _are_one(found) else None
 
-    def _held(self, offset: int, member: str) -> Delivery:
+    def _held(self, offset: int, member: str) -> InFlightState:
         known = self.deliveries.get(offset)
         if known is None:
             raise InvalidRecordState(offset, "unknown", None, member)
@@ -287,12 +287,12 @@ class SharePartition:
             raise InvalidRecordState(offset, known.state.name.lower(), known.member, member)
         return known
 
-    def _target(self, held: Delivery, kind: int) -> DeliveryState:
+    def _target(self, held: InFlightState, kind: int) -> DeliveryState:
         if kind == RELEASE:
             return self._released(held)
         return ACKNOWLEDGED if kind == ACCEPT else ARCHIVED
 
-    def _released(self, held: Delivery) -> DeliveryState:
+    def _released(self, held: InFlightState) -> DeliveryState:
         """The state of a record that is given back."""
         return ARCHIVED if held.count >= self.delivery_limit else AVAILABLE
 
@@ -326,24 +326,24 @@ class SharePartition:
         self._freed(over)
         return self._write(over)
 
-    def _over(self, held: Delivery) -> Delivery:
+    def _over(self, held: InFlightState) -> InFlightState:
         if self._released(held) is ARCHIVED:
             return evolve(held, target=ARCHIVED)
-        return Delivery(AVAILABLE, held.count)
+        return InFlightState(AVAILABLE, held.count)
 
     def next_deadline(self) -> int | None:
         """The time at which a lock may be over."""
         return self._deadlines[0] if self._deadlines else None
 
-    def _write(self, changes: dict[int, Delivery]) -> ShareWrite | None:
-        batches = list[StateBatch]()
+    def _write(self, changes: dict[int, InFlightState]) -> ShareWrite | None:
+        batches = list[PersisterStateBatch]()
         for first, last, one in _runs(changes):
             state = one.state if one.target is None else one.target
             before = batches[-1] if batches else None
             if before is not None and before[1:] == (first - 1, state, one.count):
                 batches[-1] = before._replace(last_offset=last)
             else:
-                batches.append(StateBatch(first, last, state, one.count))
+                batches.append(PersisterStateBatch(first, last, state, one.count))
         return ShareWrite(self.start, batches, self.complete) if batches else None
 
     @property
@@ -373,9 +373,9 @@ class SharePartition:
 
     def _settle(self, write: ShareWrite, *, succeeded: bool) -> None:
         self._check_loaded()
-        settled = dict[int, Delivery]()
+        settled = dict[int, InFlightState]()
         for first, last, state, count in write.batches:
-            stored, offsets = Delivery(state, count), range(first, last + 1)
+            stored, offsets = InFlightState(state, count), range(first, last + 1)
             found = list(map(self.deliveries.get, offsets))
             one = found[0] if succeeded and first >= self.start and _are_one(found) else None
             if one is not None and _awaits(one, state, count):
@@ -389,7 +389,11 @@ class SharePartition:
         self._move_start()
 
     def _settle_one(
-        self, offset: int, known: Delivery, stored: Delivery | None, settled: dict[int, Delivery]
+        self,
+        offset: int,
+        known: InFlightState,
+        stored: InFlightState | None,
+        settled: dict[int, InFlightState],
     ) -> None:
         if offset < self.start:
             del self.deliveries[offset]
@@ -424,17 +428,17 @@ def _extend(given: list[Acquired], first: int, last: int, count: int) -> None:
         given.append(Acquired(first, last, count))
 
 
-def _awaits(known: Delivery, state: DeliveryState, count: int) -> bool:
+def _awaits(known: InFlightState, state: DeliveryState, count: int) -> bool:
     """True if a record waits for a write of this state and delivery count."""
     return (known.target, known.count) == (state, count)
 
 
-def _are_one(values: Sequence[Delivery | None]) -> bool:
+def _are_one(values: Sequence[InFlightState | None]) -> bool:
     """True if all are one and the same value."""
     return len(set(map(id, values))) == 1
 
 
-def _runs(changes: Mapping[int, Delivery]) -> Iterator[tuple[int, int, Delivery]]:
+def _runs(changes: Mapping[int, InFlightState]) -> Iterator[tuple[int, int, InFlightState]]:
     """Consecutive offsets with one and the same value: the first, the last, and the value."""
     first, last, value = 0, -1, None
     for offset in sorted(changes):

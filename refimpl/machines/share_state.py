@@ -10,7 +10,7 @@ from typing import TypeVar
 from attrs import evolve, frozen
 
 from refimpl.machines.share_errors import FencedShareLeader, FencedStateEpoch, UnknownShareState
-from refimpl.machines.share_partition import ShareWrite, StateBatch
+from refimpl.machines.share_partition import PersisterStateBatch, ShareWrite
 
 K = TypeVar("K")
 
@@ -27,7 +27,7 @@ class ShareState:
     start: int = UNKNOWN_START
     complete: int = 0
     #: Sorted, and apart from each other
-    batches: tuple[StateBatch, ...] = ()
+    batches: tuple[PersisterStateBatch, ...] = ()
 
 
 def initialised(current: ShareState | None, state_epoch: int, start: int) -> ShareState:
@@ -91,8 +91,8 @@ def _known(current: ShareState | None) -> ShareState:
 
 
 def merged(
-    stored: Sequence[StateBatch], new: Iterable[StateBatch], start: int
-) -> tuple[StateBatch, ...]:
+    stored: Sequence[PersisterStateBatch], new: Iterable[PersisterStateBatch], start: int
+) -> tuple[PersisterStateBatch, ...]:
     """Batches from the start on; of two that cover an offset the higher count and state stays."""
     result = tuple(stored)
     for batch in new:
@@ -100,7 +100,9 @@ def merged(
     return tuple(_above(result, start))
 
 
-def _overlaid(stored: Sequence[StateBatch], new: StateBatch) -> Iterator[StateBatch]:
+def _overlaid(
+    stored: Sequence[PersisterStateBatch], new: PersisterStateBatch
+) -> Iterator[PersisterStateBatch]:
     """Stored batches with a new one laid over them, in order; neighbours are not joined."""
     at = new.first_offset
     for one in stored:
@@ -127,8 +129,8 @@ def _overlaid(stored: Sequence[StateBatch], new: StateBatch) -> Iterator[StateBa
         yield new._replace(first_offset=at)
 
 
-def _joined(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
-    last: StateBatch | None = None
+def _joined(batches: Iterable[PersisterStateBatch]) -> Iterator[PersisterStateBatch]:
+    last: PersisterStateBatch | None = None
     for one in batches:
         if last is None:
             last = one
@@ -144,7 +146,7 @@ def _joined(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
         yield last
 
 
-def _above(batches: Iterable[StateBatch], start: int) -> Iterator[StateBatch]:
+def _above(batches: Iterable[PersisterStateBatch], start: int) -> Iterator[PersisterStateBatch]:
     for one in batches:
         if one.last_offset >= start:
             yield one._replace(first_offset=max(one.first_offset, start))

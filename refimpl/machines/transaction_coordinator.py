@@ -17,7 +17,7 @@ LAST_EPOCH = 32766
 """The last epoch that a producer is given; the one above is that of a last fence or marker."""
 
 
-class State(Enum):
+class TransactionState(Enum):
     """The states of a transactional id, by Kafka's names; a value is the number in records."""
 
     EMPTY = 0, "Empty"
@@ -34,10 +34,12 @@ class State(Enum):
         self.shown = shown
 
 
-BY_NUMBER = {one.number: one for one in State}
-BY_NAME = {one.shown: one for one in State}
-PREPARED = frozenset((State.PREPARE_COMMIT, State.PREPARE_ABORT))
-IDLE = frozenset((State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT))
+BY_NUMBER = {one.number: one for one in TransactionState}
+BY_NAME = {one.shown: one for one in TransactionState}
+PREPARED = frozenset((TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT))
+IDLE = frozenset(
+    (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+)
 
 
 class ProducerIdentity(NamedTuple):
@@ -64,7 +66,7 @@ class TransactionMetadata:
     been lost, and it may ask again. A fence for a newer instance leaves no such identity.
     """
 
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     at: ProducerIdentity
     next: ProducerIdentity
     last: ProducerIdentity | None = None
@@ -84,7 +86,7 @@ class TransactionMetadata:
     @property
     def committed(self) -> bool:
         """True if the transaction is, or was, to be committed."""
-        return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+        return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     def _after(self, new_id: NewId) -> ProducerIdentity:
         """The identity that a producer is given next; a new id if the epochs are exhausted."""
@@ -105,7 +107,12 @@ class TransactionMetadata:
         self._must_be_expected(expected)
         at = self._after(new_id)
         return evolve(
-            self, state=State.EMPTY, at=at, next=at, last=expected, partitions=frozenset()
+            self,
+            state=TransactionState.EMPTY,
+            at=at,
+            next=at,
+            last=expected,
+            partitions=frozenset(),
         )
 
     def init_again(self, expected: ProducerIdentity | None) -> ProducerIdentity:
@@ -121,14 +128,14 @@ class TransactionMetadata:
         An instance that names an older epoch is refused here too: it is a zombie, and the open
         transaction is its successor's.
         """
-        if self.state is not State.ONGOING:
+        if self.state is not TransactionState.ONGOING:
             raise errors.ConcurrentTransactions(self.state.shown)
         self._must_be_expected(expected)
         return self._fenced()
 
     def _fenced(self) -> "TransactionMetadata":
         above = self.at.above()
-        return evolve(self, state=State.PREPARE_ABORT, at=above, next=above, last=None)
+        return evolve(self, state=TransactionState.PREPARE_ABORT, at=above, next=above, last=None)
 
     def _must_be_idle(self) -> None:
         if self.state not in IDLE:
@@ -136,7 +143,7 @@ class TransactionMetadata:
 
     def _must_be_expected(self, expected: ProducerIdentity | None) -> None:
         if expected is not None and expected != self.at:
-            if self.state is State.ONGOING and expected == self.last:
+            if self.state is TransactionState.ONGOING and expected == self.last:
                 raise errors.ConcurrentTransactions(self.state.shown)
             raise errors.ProducerFenced(expected.epoch, self.at.epoch)
 
@@ -153,16 +160,16 @@ class TransactionMetadata:
         if self.prepared:
             raise errors.ConcurrentTransactions(self.state.shown)
         together = self.partitions | frozenset(partitions)
-        if self.state is State.ONGOING and together == self.partitions:
+        if self.state is TransactionState.ONGOING and together == self.partitions:
             return self
-        return evolve(self, state=State.ONGOING, partitions=together)
+        return evolve(self, state=TransactionState.ONGOING, partitions=together)
 
     def verify_partition(self, at: ProducerIdentity, partition: Any) -> None:
         """Refuse a write to a partition that is not in the open transaction (KIP-890)."""
         self._must_be_at(at)
         if self.prepared:
             raise errors.ConcurrentTransactions(self.state.shown)
-        if self.state is not State.ONGOING or partition not in self.partitions:
+        if self.state is not TransactionState.ONGOING or partition not in self.partitions:
             raise errors.TransactionAbortable(partition)
 
     def _must_be_at(self, at: ProducerIdentity) -> None:
@@ -184,9 +191,9 @@ class TransactionMetadata:
         self._must_be_at(at)
         if self.prepared:
             raise errors.ConcurrentTransactions(self.state.shown)
-        if self.state is not State.ONGOING and (committed or version < 2):
+        if self.state is not TransactionState.ONGOING and (committed or version < 2):
             raise errors.NothingToEnd(_outcome(committed), self.state.shown)
-        state = State.PREPARE_COMMIT if committed else State.PREPARE_ABORT
+        state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
         if version < 2:
             return evolve(self, state=state)
         return evolve(
@@ -203,7 +210,7 @@ class TransactionMetadata:
         """
         if at != (self.last if version >= 2 else self.at):
             return None
-        if self.state is State.EMPTY or self.state is State.ONGOING:
+        if self.state is TransactionState.EMPTY or self.state is TransactionState.ONGOING:
             return None
         if self.prepared:
             raise errors.ConcurrentTransactions(self.state.shown)
@@ -219,7 +226,7 @@ class TransactionMetadata:
         Its producer is not replaced: it may abort as well, or ask for its next epoch (KIP-588).
         With its last epoch there is none that it could be given, and it is fenced.
         """
-        if self.state is not State.ONGOING:
+        if self.state is not TransactionState.ONGOING:
             raise errors.NothingToEnd("abort", self.state.shown)
         has_next = self.at.epoch < self.last_epoch
         return evolve(self._fenced(), last=self.at if has_next else None)
@@ -230,7 +237,9 @@ class TransactionMetadata:
             raise errors.NothingToEnd("complete", self.state.shown)
         if owed:
             raise errors.MarkersNotWritten(owed)
-        state = State.COMPLETE_COMMIT if self.committed else State.COMPLETE_ABORT
+        state = (
+            TransactionState.COMPLETE_COMMIT if self.committed else TransactionState.COMPLETE_ABORT
+        )
         return evolve(self, state=state, at=self.next, partitions=frozenset())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from attrs import define, field, frozen
 
 from refimpl.errors import Refusal
-from refimpl.machines.group_errors import IllegalGeneration, UnknownMember
+from refimpl.machines.group_errors import IllegalGeneration, NotTheOwner
 
 
 @frozen
@@ -33,7 +33,7 @@ class AnotherTopic(Refusal):
 
 
 @frozen
-class Offset:
+class NextOffset:
     """The next record to read, and the topic's id."""
 
     position: int
@@ -47,8 +47,8 @@ class TransactionalOffsets:
     topic: Hashable
     generation: int = 0
     owner: int | None = None
-    committed: Offset | None = None
-    pending: dict[int, Offset] = field(factory=dict[int, Offset])
+    committed: NextOffset | None = None
+    pending: dict[int, NextOffset] = field(factory=dict[int, NextOffset])
     """Per producer."""
 
     # The group
@@ -64,7 +64,7 @@ class TransactionalOffsets:
 
     # Offsets
 
-    def fetch(self, generation: int) -> Offset | None:
+    def fetch(self, generation: int) -> NextOffset | None:
         """The committed offset, for a member of this generation that requires a stable one."""
         if generation != self.generation:
             raise IllegalGeneration(generation, self.generation)
@@ -72,7 +72,7 @@ class TransactionalOffsets:
             raise UnstableOffset(frozenset(self.pending))
         return self.committed
 
-    def add(self, producer: int, member: int, generation: int, offset: Offset) -> None:
+    def add(self, producer: int, member: int, generation: int, offset: NextOffset) -> None:
         """TxnOffsetCommit: the offset is committed if the producer's transaction is.
 
         The generation is the one in which the member polled the records.
@@ -80,7 +80,7 @@ class TransactionalOffsets:
         if generation != self.generation:
             raise IllegalGeneration(generation, self.generation)
         if member != self.owner:
-            raise UnknownMember(member, self.owner)
+            raise NotTheOwner(member, self.owner)
         if offset.topic != self.topic:
             raise AnotherTopic(offset.topic, self.topic)
         self.pending[producer] = offset

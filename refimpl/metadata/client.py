@@ -14,12 +14,19 @@ from refimpl.metadata.contract import (
     Connected,
     Expired,
     Output,
-    Request,
-    Response,
+    StoreRequest,
+    StoreResponse,
     Suspended,
     WatchEvent,
 )
-from refimpl.metadata.embedded import Close, Connect, Connection, Disconnected, Frame, Ping
+from refimpl.metadata.embedded import (
+    CloseSession,
+    Connect,
+    ConnectionLost,
+    Frame,
+    Ping,
+    SessionConnection,
+)
 from refimpl.metadata.errors import ConnectionLoss, SessionExpired, StoreError
 
 
@@ -64,26 +71,26 @@ class StoreClient:
         self._open(now)
         return self._done(now)
 
-    def send(self, now: int, request: Request) -> Sequence[ClientOutput]:
+    def send(self, now: int, request: StoreRequest) -> Sequence[ClientOutput]:
         """Send an operation; without a connection it fails at once."""
         if self.connected and not self.closing:
             self._pending.append(request.number)
             self._frame(now, request)
         else:
-            self._outputs.append(Response(request.number, ConnectionLoss()))
+            self._outputs.append(StoreResponse(request.number, ConnectionLoss()))
         return self._done(now)
 
     def close(self, now: int) -> Sequence[ClientOutput]:
         """End the session; `Expired` follows, and no other session is opened."""
         self.closing = True
         if self.connected:
-            self._frame(now, Close())
+            self._frame(now, CloseSession())
         return self._done(now)
 
     def receive(self, now: int, frame: Frame) -> Sequence[ClientOutput]:
         """Take a frame of the store; one of an earlier connection, or a second copy, is ignored."""
         if frame.connection == self.connection and not self._given_up:
-            if isinstance(frame.body, Disconnected) or frame.number > self._next:
+            if isinstance(frame.body, ConnectionLost) or frame.number > self._next:
                 self._lose(now)
             elif frame.number == self._next:
                 self._next += 1
@@ -105,9 +112,9 @@ class StoreClient:
         return self._done(now)
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> SessionConnection:
         """The connection in use, or the last one."""
-        return Connection(self.client, self._connection)
+        return SessionConnection(self.client, self._connection)
 
     @property
     def _patience(self) -> int:
@@ -119,7 +126,7 @@ class StoreClient:
                 self.session_id, self.timeout_ms = body.session_id, body.timeout_ms
                 self.connected, self._suspended = True, False
                 self._outputs.append(body)
-            case Response():
+            case StoreResponse():
                 self._pending.remove(body.number)
                 self._outputs.append(body)
             case WatchEvent():
@@ -157,7 +164,7 @@ class StoreClient:
 
     def _fail(self, error: StoreError) -> None:
         pending, self._pending = self._pending, []
-        self._outputs.extend(Response(number, error) for number in pending)
+        self._outputs.extend(StoreResponse(number, error) for number in pending)
 
     def _frame(self, now: int, body: Any) -> None:
         self._sent += 1

@@ -164,7 +164,7 @@ class Created:
 
 
 @frozen
-class Done:
+class NoResult:
     """Applied, without a result."""
 
 
@@ -195,17 +195,17 @@ class Children:
 class MultiDone:
     """The answers of a multi's operations, in their order."""
 
-    results: "tuple[Created | Done | Stat, ...]"
+    results: "tuple[Created | NoResult | Stat, ...]"
 
 
-Result: TypeAlias = Created | Done | Stat | Data | Existence | Children | MultiDone
+Result: TypeAlias = Created | NoResult | Stat | Data | Existence | Children | MultiDone
 
 
 # Between a session and a store
 
 
 @frozen
-class Request:
+class StoreRequest:
     """An operation of a session; `number` is the session's own, and comes back in the response."""
 
     number: int
@@ -213,7 +213,7 @@ class Request:
 
 
 @frozen
-class Response:
+class StoreResponse:
     """The outcome of the request of the same number."""
 
     number: int
@@ -264,7 +264,7 @@ class Expired:
 
 
 SessionState: TypeAlias = Connected | Suspended | Expired
-Output: TypeAlias = Response | WatchEvent | SessionState
+Output: TypeAlias = StoreResponse | WatchEvent | SessionState
 
 
 class MetadataStore(Protocol):
@@ -277,7 +277,7 @@ class MetadataStore(Protocol):
         """Open the session; `Connected` will be delivered."""
         ...
 
-    def send(self, request: Request) -> None:
+    def send(self, request: StoreRequest) -> None:
         """Send an operation; exactly one `Response` with its number will be delivered."""
         ...
 

@@ -12,7 +12,7 @@ from typing import Self
 from attrs import define, field
 
 from refimpl.errors import CorruptFile, StorageOffline
-from refimpl.metadata.embedded import Connection, EmbeddedStore, Frame, Write
+from refimpl.metadata.embedded import EmbeddedStore, Frame, SessionConnection, Write
 from refimpl.metadata.records import (
     HEAD,
     Transaction,
@@ -83,7 +83,7 @@ class DurableStore:
         """As `EmbeddedStore.expire`."""
         return self._safely(lambda: self.store.expire(now))
 
-    def disconnect(self, connection: Connection) -> None:
+    def disconnect(self, connection: SessionConnection) -> None:
         """As `EmbeddedStore.disconnect`."""
         self.store.disconnect(connection)
 

@@ -13,27 +13,27 @@ from refimpl.metadata.contract import (
     Connected,
     Create,
     Delete,
-    Done,
     EventType,
     Exists,
     Expired,
     GetChildren,
     GetData,
     Multi,
+    NoResult,
     Operation,
-    Request,
-    Response,
     Result,
     SetData,
+    StoreRequest,
+    StoreResponse,
     Sync,
     WatchEvent,
 )
-from refimpl.metadata.errors import Refused
+from refimpl.metadata.errors import StoreRefusal
 from refimpl.metadata.paths import must_be_valid
 from refimpl.metadata.tree import Tree
 
 
-class Connection(NamedTuple):
+class SessionConnection(NamedTuple):
     """One connection of a client: the client, and a number that it never uses twice."""
 
     client: int
@@ -43,7 +43,7 @@ class Connection(NamedTuple):
 class Frame(NamedTuple):
     """A message on a connection; frames in one direction are numbered from 1."""
 
-    connection: Connection
+    connection: SessionConnection
     number: int
     body: Any
 
@@ -65,12 +65,12 @@ class Ping:
 
 
 @frozen
-class Close:
+class CloseSession:
     """End the session; answered with `Expired`."""
 
 
 @frozen
-class Disconnected:
+class ConnectionLost:
     """The connection is gone, as after a TCP reset."""
 
 
@@ -101,13 +101,13 @@ class Journal(Protocol):
 
 
 @define(eq=False)
-class Session:
+class TreeSession:
     """A session, its connection, if any, and the watches that it has armed there."""
 
     id: int
     timeout_ms: int
     heard_at: int
-    connection: Connection | None = None
+    connection: SessionConnection | None = None
     data_watches: set[str] = field(factory=set[str])
     child_watches: set[str] = field(factory=set[str])
 
@@ -116,7 +116,7 @@ class Session:
 class Link:
     """The numbers of a connection: those of the next frame to take and of the last one sent."""
 
-    session: Session | None = None
+    session: TreeSession | None = None
     next: int = 1
     sent: int = 0
 
@@ -130,8 +130,8 @@ class EmbeddedStore:
     journal: Journal | None = None
     tree: Tree = field(factory=Tree)
     zxid: int = 0
-    sessions: dict[int, Session] = field(factory=dict[int, Session])
-    _links: dict[Connection, Link] = field(factory=dict[Connection, Link])
+    sessions: dict[int, TreeSession] = field(factory=dict[int, TreeSession])
+    _links: dict[SessionConnection, Link] = field(factory=dict[SessionConnection, Link])
     _newest: dict[int, int] = field(factory=dict[int, int])
     _outputs: list[Frame] = field(factory=list[Frame])
 
@@ -151,7 +151,7 @@ class EmbeddedStore:
         """Take several frames, one after the other."""
         return [out for one in frames for out in self.handle(now, one)]
 
-    def disconnect(self, connection: Connection) -> None:
+    def disconnect(self, connection: SessionConnection) -> None:
         """End a connection; its session goes on, without its watches, until it expires."""
         link = self._links.pop(connection, None)
         if link is not None and link.session is not None:
@@ -177,7 +177,7 @@ class EmbeddedStore:
         self.zxid = zxid
         match write:
             case OpenSession():
-                self.sessions[zxid] = Session(zxid, write.timeout_ms, 0)
+                self.sessions[zxid] = TreeSession(zxid, write.timeout_ms, 0)
             case EndSession():
                 self.tree.end_session(zxid, session)
                 self.sessions.pop(session, None)
@@ -200,21 +200,21 @@ class EmbeddedStore:
         link = self._links[frame.connection] = Link()
         return link
 
-    def _take(self, now: int, link: Link, connection: Connection, body: Any) -> None:
+    def _take(self, now: int, link: Link, connection: SessionConnection, body: Any) -> None:
         match body:
             case Connect():
                 self._connect(now, link, connection, body)
             case Ping():
                 self._send(connection, body)
-            case Close() if link.session is not None:
+            case CloseSession() if link.session is not None:
                 self._end(link.session)
-            case Request() if link.session is not None:
+            case StoreRequest() if link.session is not None:
                 result = self._execute(link.session, body.operation)
-                self._send(connection, Response(body.number, result))
+                self._send(connection, StoreResponse(body.number, result))
             case _:
                 self._reset(connection)
 
-    def _connect(self, now: int, link: Link, connection: Connection, asked: Connect) -> None:
+    def _connect(self, now: int, link: Link, connection: SessionConnection, asked: Connect) -> None:
         session = self.sessions.get(asked.session_id)
         if session is None and asked.session_id:
             self._send(connection, Expired())
@@ -228,14 +228,14 @@ class EmbeddedStore:
         session.connection, link.session = connection, session
         self._send(connection, Connected(session.id, session.timeout_ms))
 
-    def _open(self, now: int, asked_ms: int) -> Session:
+    def _open(self, now: int, asked_ms: int) -> TreeSession:
         timeout_ms = min(max(asked_ms, self.min_timeout_ms), self.max_timeout_ms)
         self.zxid += 1
         self._note(0, OpenSession(timeout_ms))
-        session = self.sessions[self.zxid] = Session(self.zxid, timeout_ms, now)
+        session = self.sessions[self.zxid] = TreeSession(self.zxid, timeout_ms, now)
         return session
 
-    def _end(self, session: Session) -> None:
+    def _end(self, session: TreeSession) -> None:
         """End a session: delete its znodes, with events to the others, then the session itself."""
         self.zxid += 1
         self.tree.end_session(self.zxid, session.id)
@@ -247,13 +247,13 @@ class EmbeddedStore:
             self._send(connection, Expired())
             self.disconnect(connection)
 
-    def _reset(self, connection: Connection) -> None:
+    def _reset(self, connection: SessionConnection) -> None:
         self.disconnect(connection)
-        self._outputs.append(Frame(connection, 0, Disconnected()))
+        self._outputs.append(Frame(connection, 0, ConnectionLost()))
 
     # Operations
 
-    def _execute(self, session: Session, operation: Operation) -> Result | Refused:
+    def _execute(self, session: TreeSession, operation: Operation) -> Result | StoreRefusal:
         try:
             must_be_valid(operation)
             match operation:
@@ -269,13 +269,13 @@ class EmbeddedStore:
                     self._arm(session.child_watches, operation)
                     return children
                 case Sync():
-                    return Done()
+                    return NoResult()
                 case _:
                     return self._write(session, operation)
-        except Refused as refused:
+        except StoreRefusal as refused:
             return refused
 
-    def _write(self, session: Session, write: Create | Delete | SetData | Multi) -> Result:
+    def _write(self, session: TreeSession, write: Create | Delete | SetData | Multi) -> Result:
         """Apply a write under a zxid of its own; a refused write uses up its zxid as well."""
         self.zxid += 1
         result = self.tree.apply(self.zxid, session.id, write)
@@ -302,7 +302,7 @@ class EmbeddedStore:
                 if session.connection is not None and _disarm(session, event):
                     self._send(session.connection, event)
 
-    def _send(self, connection: Connection, body: Any) -> None:
+    def _send(self, connection: SessionConnection, body: Any) -> None:
         link = self._links[connection]
         link.sent += 1
         self._outputs.append(Frame(connection, link.sent, body))
@@ -312,7 +312,7 @@ class EmbeddedStore:
         return frames
 
 
-def _disarm(session: Session, event: WatchEvent) -> bool:
+def _disarm(session: TreeSession, event: WatchEvent) -> bool:
     """Disarm the session's watches that this event fires; True if there were any."""
     path, armed = event.path, False
     if event.type is not EventType.CHILDREN_CHANGED and path in session.data_watches:

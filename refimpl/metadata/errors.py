@@ -33,12 +33,12 @@ class StoreError(Exception):
         return hash((type(self), self.args))
 
 
-class Refused(StoreError):
+class StoreRefusal(StoreError):
     """A guard was false, and the store has not changed."""
 
 
 @frozen
-class NoNode(Refused):
+class NoNode(StoreRefusal):
     """The znode, or the parent of one to be created, does not exist."""
 
     says = "{path} does not exist"
@@ -46,7 +46,7 @@ class NoNode(Refused):
 
 
 @frozen
-class NodeExists(Refused):
+class NodeExists(StoreRefusal):
     """A znode of this path exists already."""
 
     says = "{path} exists already"
@@ -54,7 +54,7 @@ class NodeExists(Refused):
 
 
 @frozen
-class BadVersion(Refused):
+class BadVersion(StoreRefusal):
     """The znode's data have another version than the operation's condition."""
 
     says = "{path} does not have version {expected}"
@@ -63,7 +63,7 @@ class BadVersion(Refused):
 
 
 @frozen
-class NotEmpty(Refused):
+class NotEmpty(StoreRefusal):
     """A znode with children cannot be deleted."""
 
     says = "{path} has children"
@@ -71,7 +71,7 @@ class NotEmpty(Refused):
 
 
 @frozen
-class NoChildrenForEphemerals(Refused):
+class NoChildrenForEphemerals(StoreRefusal):
     """An ephemeral znode cannot have children."""
 
     says = "{path} is ephemeral, and can have no children"
@@ -79,7 +79,7 @@ class NoChildrenForEphemerals(Refused):
 
 
 @frozen
-class InvalidOperation(Refused):
+class InvalidOperation(StoreRefusal):
     """The operation cannot succeed in any state: its path or its data are not allowed."""
 
     says = "{reason}"
@@ -87,12 +87,12 @@ class InvalidOperation(Refused):
 
 
 @frozen
-class MultiFailed(Refused):
+class MultiFailed(StoreRefusal):
     """One operation of a multi, named by its index, was refused, so none of them was applied."""
 
     says = "operation {index} was refused: {error}"
     index: int
-    error: Refused
+    error: StoreRefusal
 
 
 @frozen

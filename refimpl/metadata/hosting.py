@@ -11,10 +11,10 @@ from refimpl.metadata.contract import (
     MetadataStore,
     Operation,
     Output,
-    Request,
-    Response,
     Result,
     SessionState,
+    StoreRequest,
+    StoreResponse,
     WatchEvent,
 )
 from refimpl.metadata.durable import DurableStore
@@ -80,7 +80,7 @@ class EmbeddedSession:
         self._deliver = deliver
         self._carry_out(self.client.start(now_ms()))
 
-    def send(self, request: Request) -> None:
+    def send(self, request: StoreRequest) -> None:
         """Send an operation; exactly one `Response` with its number will be delivered."""
         self._carry_out(self.client.send(now_ms(), request), later=True)
 
@@ -136,7 +136,7 @@ class Asking:
         """The result of an operation; raises the `StoreError` that came instead of one."""
         self._numbers += 1
         future = self._asked[self._numbers] = asyncio.get_running_loop().create_future()
-        self.store.send(Request(self._numbers, operation))
+        self.store.send(StoreRequest(self._numbers, operation))
         return await future
 
     async def close(self) -> None:
@@ -144,7 +144,7 @@ class Asking:
         await self.store.close()
 
     def _take(self, output: Output) -> None:
-        if not isinstance(output, Response):
+        if not isinstance(output, StoreResponse):
             self.hear(output)
             return
         future = self._asked.pop(output.number)

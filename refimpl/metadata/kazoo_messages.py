@@ -19,7 +19,6 @@ from refimpl.metadata.contract import (
     Created,
     Data,
     Delete,
-    Done,
     EventType,
     Existence,
     Exists,
@@ -27,6 +26,7 @@ from refimpl.metadata.contract import (
     GetData,
     Multi,
     MultiDone,
+    NoResult,
     Operation,
     Result,
     SetData,
@@ -42,8 +42,8 @@ from refimpl.metadata.errors import (
     NodeExists,
     NoNode,
     NotEmpty,
-    Refused,
     StoreError,
+    StoreRefusal,
 )
 from refimpl.metadata.paths import parent_of
 
@@ -125,7 +125,7 @@ class Messages:
             case GetChildren():
                 return Children(tuple(sorted(value[0])), _stat(value[1]))
             case Sync():
-                return Done()
+                return NoResult()
             case _:
                 return self._done(operation, value)
 
@@ -138,18 +138,18 @@ class Messages:
         for index, one in enumerate(value):
             if isinstance(one, Exception) and not isinstance(one, ROLLED_BACK):
                 error = _refusal(multi.operations[index], one)
-                return MultiFailed(index, error) if isinstance(error, Refused) else error
+                return MultiFailed(index, error) if isinstance(error, StoreRefusal) else error
         both = zip(multi.operations, value, strict=True)
         return MultiDone(tuple(self._done(change, one) for change, one in both))
 
-    def _done(self, change: Change, value: Any) -> Created | Done | Stat:
+    def _done(self, change: Change, value: Any) -> Created | NoResult | Stat:
         match change:
             case Create():
                 return Created(self._ours(value))
             case SetData():
                 return _stat(value)
             case _:
-                return Done()
+                return NoResult()
 
 
 def _stat(stat: Any) -> Stat:

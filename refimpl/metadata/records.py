@@ -12,7 +12,7 @@ import orjson
 from crc32c import crc32c
 
 from refimpl.metadata.contract import Change, Check, Create, Delete, Multi, SetData
-from refimpl.metadata.embedded import EmbeddedStore, EndSession, OpenSession, Session, Write
+from refimpl.metadata.embedded import EmbeddedStore, EndSession, OpenSession, TreeSession, Write
 from refimpl.metadata.tree import Znode
 
 HEAD = struct.Struct(">II")
@@ -87,7 +87,7 @@ def encode_state(store: EmbeddedStore) -> bytes:
 def decode_state(payload: bytes, store: EmbeddedStore) -> None:
     """Put an encoded state into an empty store."""
     store.zxid, sessions, nodes = orjson.loads(payload)
-    store.sessions = {id: Session(id, timeout_ms, 0) for id, timeout_ms in sessions}
+    store.sessions = {id: TreeSession(id, timeout_ms, 0) for id, timeout_ms in sessions}
     tree = store.tree
     for path, data, czxid, mzxid, pzxid, version, created, owner in nodes:
         node = Znode(data.encode("latin-1"), czxid, mzxid, pzxid, version, created, owner)

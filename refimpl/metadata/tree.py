@@ -13,11 +13,11 @@ from refimpl.metadata.contract import (
     Created,
     Data,
     Delete,
-    Done,
     EventType,
     Existence,
     Multi,
     MultiDone,
+    NoResult,
     SetData,
     Stat,
     WatchEvent,
@@ -29,7 +29,7 @@ from refimpl.metadata.errors import (
     NodeExists,
     NoNode,
     NotEmpty,
-    Refused,
+    StoreRefusal,
 )
 from refimpl.metadata.paths import parent_of
 
@@ -94,14 +94,14 @@ class Tree:
 
     def apply(
         self, zxid: int, session: int, change: Change | Multi
-    ) -> Created | Done | Stat | MultiDone:
+    ) -> Created | NoResult | Stat | MultiDone:
         """Apply the whole change, or raise `Refused` and apply nothing."""
         self._undo, self.events = [], []
         try:
             if isinstance(change, Multi):
                 return self._multi(zxid, session, change)
             return self._change(zxid, session, change)
-        except Refused:
+        except StoreRefusal:
             for undo in reversed(self._undo):
                 undo()
             self.events = []
@@ -115,15 +115,15 @@ class Tree:
         self.ephemerals.pop(session, None)
 
     def _multi(self, zxid: int, session: int, multi: Multi) -> MultiDone:
-        results: list[Created | Done | Stat] = []
+        results: list[Created | NoResult | Stat] = []
         for index, one in enumerate(multi.operations):
             try:
                 results.append(self._change(zxid, session, one))
-            except Refused as error:
+            except StoreRefusal as error:
                 raise MultiFailed(index, error) from error
         return MultiDone(tuple(results))
 
-    def _change(self, zxid: int, session: int, change: Change) -> Created | Done | Stat:
+    def _change(self, zxid: int, session: int, change: Change) -> Created | NoResult | Stat:
         match change:
             case Create():
                 return self._create(zxid, session, change)
@@ -133,7 +133,7 @@ class Tree:
                 return self._set(zxid, change)
             case Check():
                 self._at_version(change.path, change.version)
-                return Done()
+                return NoResult()
 
     def _create(self, zxid: int, session: int, create: Create) -> Created:
         parent_path = parent_of(create.path)
@@ -161,7 +161,7 @@ class Tree:
         parent.children.discard(path.rpartition("/")[2])
         parent.created, parent.pzxid = before
 
-    def _delete(self, zxid: int, delete: Delete) -> Done:
+    def _delete(self, zxid: int, delete: Delete) -> NoResult:
         path = delete.path
         node = self._at_version(path, delete.version)
         if node.children:
@@ -176,7 +176,7 @@ class Tree:
         self._undo.append(lambda: self._undelete(path, node, parent, before))
         self._touched(EventType.DELETED, path)
         self._touched(EventType.CHILDREN_CHANGED, parent_path)
-        return Done()
+        return NoResult()
 
     def _undelete(self, path: str, node: Znode, parent: Znode, pzxid: int) -> None:
         self.nodes[path] = node

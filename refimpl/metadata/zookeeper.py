@@ -34,12 +34,12 @@ from refimpl.metadata.contract import (
     GetData,
     Operation,
     Output,
-    Request,
-    Response,
     Result,
+    StoreRequest,
+    StoreResponse,
     Suspended,
 )
-from refimpl.metadata.errors import ConnectionLoss, Refused, SessionExpired, StoreError
+from refimpl.metadata.errors import ConnectionLoss, SessionExpired, StoreError, StoreRefusal
 from refimpl.metadata.kazoo_messages import NO_ANSWER, Messages
 from refimpl.metadata.paths import must_be_valid
 
@@ -73,16 +73,16 @@ class ZooKeeperStore:
         self._messages = Messages(self.root, self._data_event, self._child_event)
         self._open()
 
-    def send(self, request: Request) -> None:
+    def send(self, request: StoreRequest) -> None:
         """Send an operation; exactly one `Response` with its number will be delivered."""
         number, operation = request.number, request.operation
         try:
             must_be_valid(operation)
-        except Refused as refused:
-            self._loop.call_soon(self._deliver, Response(number, refused))
+        except StoreRefusal as refused:
+            self._loop.call_soon(self._deliver, StoreResponse(number, refused))
             return
         if not self.connected:
-            self._loop.call_soon(self._deliver, Response(number, ConnectionLoss()))
+            self._loop.call_soon(self._deliver, StoreResponse(number, ConnectionLoss()))
             return
         self._pending[number] = operation
         client = self._client
@@ -138,7 +138,7 @@ class ZooKeeperStore:
         """Answer all operations under way; no watch is armed any more."""
         pending, self._pending = self._pending, {}
         for number in pending:
-            self._deliver(Response(number, error))
+            self._deliver(StoreResponse(number, error))
         self._data_watches.clear()
         self._child_watches.clear()
 
@@ -151,7 +151,7 @@ class ZooKeeperStore:
         del self._pending[number]
         result = self._messages.decoded(operation, value)
         self._arm(operation, result)
-        self._deliver(Response(number, result))
+        self._deliver(StoreResponse(number, result))
 
     def _arm(self, operation: Operation, result: Result | StoreError) -> None:
         match operation:

@@ -15,7 +15,7 @@ from refimpl.records.schema import (
     INT32,
     STRING,
     Numbers,
-    Reader,
+    RecordReader,
     Text,
     Texts,
     read,
@@ -46,7 +46,7 @@ class Subscription:
 
 
 @frozen(kw_only=True)
-class Assignment:
+class ConsumerProtocolAssignment:
     """The partitions assigned to a member."""
 
     assigned_partitions: tuple[OwnedTopic, ...]
@@ -55,13 +55,13 @@ class Assignment:
 
 def read_versioned(schema: type[T], data: bytes) -> tuple[T, int]:
     """The message that follows a version number, and that number."""
-    reader = Reader(data)
+    reader = RecordReader(data)
     version = reader.number(INT16)
     if version < 0:
         raise CorruptBatch(f"version {version} of {schema.__name__}")
     return read(schema, reader, version), version
 
 
-def write_versioned(message: Subscription | Assignment, version: int) -> bytes:
+def write_versioned(message: Subscription | ConsumerProtocolAssignment, version: int) -> bytes:
     """The message in a version, after the version number."""
     return INT16.packing.pack(version) + write(message, version)

@@ -33,7 +33,7 @@ from refimpl.records.schema import (
     Int64,
     MaybeText,
     Numbers,
-    Reader,
+    RecordReader,
     Text,
     Uuid,
     own,
@@ -290,8 +290,8 @@ def usual_offset(key: bytes, value: bytes) -> CoordinatorRecord | None:
     )
 
 
-def _version_of(part: str, data: bytes) -> tuple[Reader, int]:
-    reader = Reader(data)
+def _version_of(part: str, data: bytes) -> tuple[RecordReader, int]:
+    reader = RecordReader(data)
     try:
         return reader, reader.number(INT16)
     except BufferUnderflow:

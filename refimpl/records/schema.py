@@ -137,7 +137,7 @@ class BufferUnderflow(CorruptBatch):
 
 
 @define
-class Reader:
+class RecordReader:
     """The bytes of a message, and the position of the next one to read."""
 
     data: bytes
@@ -189,7 +189,7 @@ def uvarint(value: int) -> bytes:
     return bytes([*encoded, value])
 
 
-def read(schema: type[T], reader: Reader, version: int, flexible: bool = False) -> T:
+def read(schema: type[T], reader: RecordReader, version: int, flexible: bool = False) -> T:
     """A message of this version; fields that the version lacks keep their defaults."""
     required, optional = _fields_in(schema, version)
     values: dict[str, Any] = {
@@ -212,7 +212,7 @@ def _fields_in(schema: type[Any], version: int) -> tuple[tuple[Field, ...], dict
     return required, {f.versions.tag: f for f in there if f.versions.tag is not None}
 
 
-def _read_field(field: Field, reader: Reader, version: int, flexible: bool) -> Any:
+def _read_field(field: Field, reader: RecordReader, version: int, flexible: bool) -> Any:
     if not field.is_array:
         return _read_value(field, reader, version, flexible)
     count = reader.length(INT32, flexible)
@@ -226,7 +226,7 @@ def _read_field(field: Field, reader: Reader, version: int, flexible: bool) -> A
     return tuple(_read_value(field, reader, version, flexible) for _ in range(count))
 
 
-def _read_value(field: Field, reader: Reader, version: int, flexible: bool) -> Any:
+def _read_value(field: Field, reader: RecordReader, version: int, flexible: bool) -> Any:
     match field.kind:
         case Number() as number:
             return reader.number(number)
@@ -239,7 +239,7 @@ def _read_value(field: Field, reader: Reader, version: int, flexible: bool) -> A
             return read(schema, reader, version, flexible)
 
 
-def _is_there(field: Field, reader: Reader) -> bool:
+def _is_there(field: Field, reader: RecordReader) -> bool:
     if field.versions.tag is None:
         return reader.number(INT8) >= 0
     return reader.uvarint() > 0

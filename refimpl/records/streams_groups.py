@@ -55,7 +55,7 @@ class StreamsGroupMemberMetadataKey:
 
 
 @frozen
-class Endpoint:
+class MemberEndpoint:
     """The address at which a member answers queries."""
 
     host: Text
@@ -81,7 +81,7 @@ class StreamsGroupMemberMetadataValue:
     rebalance_timeout_ms: Int32
     topology_epoch: Int32
     process_id: Text
-    user_endpoint: Endpoint | None
+    user_endpoint: MemberEndpoint | None
     client_tags: tuple[KeyValue, ...]
 
 

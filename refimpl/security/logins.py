@@ -15,7 +15,7 @@ SUBJECT = "unsecuredLoginStringClaim_sub"
 LIFETIME_S = "unsecuredLoginLifetimeSeconds"
 
 
-class LoginRefused(Exception):
+class LoginFailed(Exception):
     """The login fails: the broker refuses it, or does not prove that it knows the password."""
 
 
@@ -78,7 +78,7 @@ class ScramLogin:
             self._final = True
             return self._client.get_client_final().encode()
         except (scramp.ScramException, UnicodeDecodeError, ValueError) as wrong:
-            raise LoginRefused("the broker does not prove that it knows the password") from wrong
+            raise LoginFailed("the broker does not prove that it knows the password") from wrong
 
 
 @define(eq=False)

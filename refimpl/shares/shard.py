@@ -16,7 +16,7 @@ from refimpl.coordinator.runtime import Coordinator
 from refimpl.coordinator.versioned import Versioned
 from refimpl.machines import share_state as rules
 from refimpl.machines.share_errors import UnknownDeliveryState, UnknownSharedTopic
-from refimpl.machines.share_partition import DeliveryState, ShareWrite, StateBatch
+from refimpl.machines.share_partition import DeliveryState, PersisterStateBatch, ShareWrite
 from refimpl.machines.share_state import ShareState
 from refimpl.messages import share as m
 from refimpl.records import share_groups as r
@@ -282,20 +282,20 @@ def _tombstone(key: m.ShareKey) -> CoordinatorRecord:
     return CoordinatorRecord(SNAPSHOT, _key(r.ShareSnapshotKey, key))
 
 
-def _asked(one: m.StoredBatch) -> StateBatch:
+def _asked(one: m.StoredBatch) -> PersisterStateBatch:
     if one.delivery_state not in STATES:
         raise UnknownDeliveryState(one.delivery_state, STATES)
     state = DeliveryState(one.delivery_state)
-    return StateBatch(one.first_offset, one.last_offset, state, one.delivery_count)
+    return PersisterStateBatch(one.first_offset, one.last_offset, state, one.delivery_count)
 
 
-def _batches(stored: Iterable[r.StateBatch]) -> Iterable[StateBatch]:
+def _batches(stored: Iterable[r.StateBatch]) -> Iterable[PersisterStateBatch]:
     for one in stored:
         state = DeliveryState(one.delivery_state)
-        yield StateBatch(one.first_offset, one.last_offset, state, one.delivery_count)
+        yield PersisterStateBatch(one.first_offset, one.last_offset, state, one.delivery_count)
 
 
-def _written(batches: Iterable[StateBatch]) -> tuple[r.StateBatch, ...]:
+def _written(batches: Iterable[PersisterStateBatch]) -> tuple[r.StateBatch, ...]:
     return tuple(
         r.StateBatch(one.first_offset, one.last_offset, int(one.state), one.delivery_count)
         for one in batches

@@ -12,8 +12,8 @@ from refimpl.machines.transaction_coordinator import (
     BY_NUMBER,
     LAST_EPOCH,
     ProducerIdentity,
-    State,
     TransactionMetadata,
+    TransactionState,
 )
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import (
@@ -42,7 +42,7 @@ def record_of(
         transaction_timeout_ms=metadata.timeout_ms,
         transaction_status=metadata.state.number,
         transaction_partitions=(
-            None if metadata.state is State.EMPTY else _by_topic(metadata.partitions)
+            None if metadata.state is TransactionState.EMPTY else _by_topic(metadata.partitions)
         ),
         transaction_last_update_timestamp_ms=metadata.updated_ms,
         transaction_start_timestamp_ms=metadata.started_ms,

@@ -9,7 +9,7 @@ from attrs import define, frozen
 
 from refimpl.coordinator.operation import Answer, Outcome, Token
 from refimpl.errors import Refusal
-from refimpl.machines.transaction_coordinator import BY_NAME, State, TransactionMetadata
+from refimpl.machines.transaction_coordinator import BY_NAME, TransactionMetadata, TransactionState
 from refimpl.messages import transaction_coordination as m
 from refimpl.transactions.store import TransactionStore
 
@@ -24,7 +24,7 @@ class TransactionalIdNotFound(Refusal):
 
 
 @frozen
-class InvalidRegularExpression(Refusal):
+class InvalidTransactionalIdPattern(Refusal):
     """The pattern of transactional ids is no regular expression."""
 
     kafka_error = "INVALID_REGULAR_EXPRESSION"
@@ -36,7 +36,7 @@ class InvalidRegularExpression(Refusal):
 class Filter:
     """The transactional ids that an operator asks for."""
 
-    states: frozenset[State]
+    states: frozenset[TransactionState]
     producer_ids: frozenset[int]
     duration_ms: int
     pattern: re.Pattern[str] | None
@@ -49,14 +49,14 @@ class Filter:
         try:
             compiled = re.compile(pattern) if pattern else None
         except re.error:
-            raise InvalidRegularExpression(str(pattern)) from None
+            raise InvalidTransactionalIdPattern(str(pattern)) from None
         return cls(states, frozenset(request.producer_ids), request.duration_ms, compiled)
 
     def admits(self, now: int, transactional_id: str, metadata: TransactionMetadata) -> bool:
         """True if an id is asked for; one that is dead is never listed."""
         open_ms = now - metadata.started_ms
         return (
-            metadata.state is not State.DEAD
+            metadata.state is not TransactionState.DEAD
             and (not self.states or metadata.state in self.states)
             and (not self.producer_ids or metadata.at.id in self.producer_ids)
             and (self.duration_ms < 0 or open_ms > self.duration_ms)
@@ -65,7 +65,7 @@ class Filter:
 
 
 @define(eq=False)
-class Operators:
+class TransactionOperators:
     """The transactional ids of one coordinator, as operators see them."""
 
     store: TransactionStore
@@ -74,7 +74,7 @@ class Operators:
         """Describe a transactional id and its open transaction."""
         transactional_id = request.transactional_id
         metadata = self.store.ids.committed(transactional_id)
-        if metadata is None or metadata.state is State.DEAD:
+        if metadata is None or metadata.state is TransactionState.DEAD:
             raise TransactionalIdNotFound(transactional_id)
         body = m.DescribeTransactionResponse(
             *(transactional_id, None, metadata.state.shown),

@@ -13,8 +13,8 @@ from refimpl.machines.transaction_coordinator import (
     IDLE,
     NewId,
     ProducerIdentity,
-    State,
     TransactionMetadata,
+    TransactionState,
 )
 from refimpl.machines.transaction_errors import ConcurrentTransactions, InvalidProducerIdMapping
 from refimpl.messages import transaction_coordination as m
@@ -25,7 +25,7 @@ from refimpl.records.coordinators import TRANSACTIONS_TOPIC, CoordinatorRecord
 from refimpl.transactions.config import TransactionConfig
 from refimpl.transactions.errors import HalfAnIdentity, InvalidTransactionTimeout
 from refimpl.transactions.log_records import record_of, tombstone
-from refimpl.transactions.operators import Operators
+from refimpl.transactions.operators import TransactionOperators
 from refimpl.transactions.store import TransactionStore
 
 TIME_OUT, EXPIRE = TimerKey("time out transactions"), TimerKey("expire transactional ids")
@@ -54,7 +54,7 @@ class TransactionShard:
     level: Callable[[], int] = field(kw_only=True)
     topic: str = TRANSACTIONS_TOPIC
     store: TransactionStore = field(factory=TransactionStore)
-    operators: Operators = field(init=False)
+    operators: TransactionOperators = field(init=False)
     handlers: Mapping[type, Handler] = field(init=False)
     #: True once all that was loaded is committed
     active: bool = False
@@ -63,7 +63,7 @@ class TransactionShard:
 
     def __attrs_post_init__(self) -> None:
         """Register the handler of each type of request."""
-        self.operators = Operators(self.store)
+        self.operators = TransactionOperators(self.store)
         self.handlers = {
             m.InitTransactionalIdRequest: self.init,
             m.AddPartitionsToTxnRequest: self.add_partitions,
@@ -157,7 +157,7 @@ class TransactionShard:
             return Outcome(answers=(answer,), waits=False)
         if isinstance(request, m.AddPartitionsToTxnRequest):
             version = request.transaction_version
-        started_ms = known.started_ms if known.state is State.ONGOING else now
+        started_ms = known.started_ms if known.state is TransactionState.ONGOING else now
         added = evolve(
             added, started_ms=started_ms, client_version=2 if version and version >= 2 else 0
         )
@@ -181,7 +181,7 @@ class TransactionShard:
         if again is not None:
             return Outcome(answers=(Answer(token, _ended(again, version)),), waits=False)
         ended = known.end_txn(at, version, self.new_id, committed=committed)
-        if known.state is not State.ONGOING:
+        if known.state is not TransactionState.ONGOING:
             ended = evolve(ended, started_ms=now)
         answer = Answer(token, _ended(ended.next, version))
         return self._change(now, request.transactional_id, ended, answer)
@@ -265,7 +265,7 @@ class TransactionShard:
     def _time_out(
         self, now: int, transactional_id: str, metadata: TransactionMetadata
     ) -> CoordinatorRecord | None:
-        if metadata.state is not State.ONGOING:
+        if metadata.state is not TransactionState.ONGOING:
             return None
         if self._started_ms(now, metadata) + metadata.timeout_ms > now:
             return None

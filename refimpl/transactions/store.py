@@ -5,7 +5,11 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from refimpl.coordinator.versioned import Versioned
-from refimpl.machines.transaction_coordinator import LAST_EPOCH, State, TransactionMetadata
+from refimpl.machines.transaction_coordinator import (
+    LAST_EPOCH,
+    TransactionMetadata,
+    TransactionState,
+)
 from refimpl.machines.transaction_errors import ConcurrentTransactions
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord
@@ -54,7 +58,7 @@ class TransactionStore:
         """An id of which no change is under way; None if it is not known."""
         metadata = self.ids.get(transactional_id)
         if self.ids.is_pending(transactional_id):
-            state = State.DEAD if metadata is None else metadata.state
+            state = TransactionState.DEAD if metadata is None else metadata.state
             raise ConcurrentTransactions(state.shown)
         return metadata
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from refimpl.wire.framing import Buffer
 from refimpl.wire.writer import (
     NO_TAGS,
-    Endpoint,
+    NodeEndpoint,
     count_of,
     endpoint_tags,
     leader_tag,
@@ -54,7 +54,7 @@ def write_fetch(
     throttle_ms: int = 0,
     error_code: int = 0,
     session_id: int = 0,
-    endpoints: Sequence[Endpoint] = (),
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Buffer]:
     """The body of a response in parts; a topic is an id of 16 bytes from version 13 on."""
     flexible = version >= FIRST_FLEXIBLE

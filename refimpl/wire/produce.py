@@ -22,7 +22,7 @@ from refimpl.wire.reader import (
 )
 from refimpl.wire.writer import (
     NO_TAGS,
-    Endpoint,
+    NodeEndpoint,
     count_of,
     endpoint_tags,
     leader_tag,
@@ -148,7 +148,7 @@ def write_produced(
     topics: Sequence[tuple[str | bytes, Sequence[ProducedData]]],
     *,
     throttle_ms: int = 0,
-    endpoints: Sequence[Endpoint] = (),
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
     """The body of a response; a topic is an id of 16 bytes from version 13 on."""
     flexible = version >= FIRST_FLEXIBLE

@@ -9,7 +9,7 @@ _LEADER = Struct(">iib")
 NO_TAGS = b"\0"
 
 
-class Endpoint(NamedTuple):
+class NodeEndpoint(NamedTuple):
     """The address of a leader that the answer names."""
 
     node_id: int
@@ -58,7 +58,7 @@ def leader_tag(leader: tuple[int, int]) -> bytes:
     return _LEADER.pack(*leader, 0)
 
 
-def endpoint_tags(endpoints: Sequence[Endpoint]) -> bytes:
+def endpoint_tags(endpoints: Sequence[NodeEndpoint]) -> bytes:
     """The tagged fields of a response that says where leaders are (KIP-951)."""
     if not endpoints:
         return NO_TAGS

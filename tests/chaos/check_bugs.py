@@ -104,7 +104,7 @@ def _unheard(watcher: Watcher) -> Watcher:
     return ask
 
 
-MEMBER = "refimpl.machines.group:Member"
+MEMBER = "refimpl.machines.group:CommittingMember"
 CONSUMER, CLASSIC = "chaos.clients.consumer:Consumer", "chaos.clients.classic_member:ClassicMember"
 SENT = "return OffsetCommit(self.id, self.generation, offset)"
 OFFSET = "value.offset"

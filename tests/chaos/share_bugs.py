@@ -9,7 +9,7 @@ from chaos.oracles.share_log import Kept
 from chaos.sim.addresses import SHARE_GROUP, SHARE_STATE, TOPIC_ID
 from chaos.sim.share_messages import SharesAnswered
 from refimpl.coordinator.observations import LogPruned
-from refimpl.coordinator.runtime import State
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.machines.replica_log import Record
 from refimpl.machines.share_partition import ACCEPT
 from refimpl.messages import observations as o
@@ -248,7 +248,7 @@ def deletes_a_snapshot_that_is_needed(c: Cluster) -> None:
 
 @breaks(f"{G}.unfinished: the share coordinator is not active", **WITH)
 def loads_for_ever(c: Cluster) -> None:
-    coordinator(c).state = State.LOADING
+    coordinator(c).state = CoordinatorState.LOADING
     c.finish()
 
 

@@ -91,7 +91,7 @@ BUGS = (
     share_bug(
         "a_record_is_with_two_members",
         "S1: a fetch takes records that somebody holds.",
-        "refimpl.machines.share_partition:Delivery.is_free",
+        "refimpl.machines.share_partition:InFlightState.is_free",
         "self.state is AVAILABLE and self.target is None",
         "self.state in (AVAILABLE, ACQUIRED) and self.target is None",
         "OneHolder",

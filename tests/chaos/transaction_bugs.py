@@ -8,12 +8,12 @@ from chaos.oracles.transactions import Known, TransactionsOracle
 from chaos.sim import transaction_messages as t
 from chaos.sim.addresses import APPLICATION, OFFSETS, STATE, TOPIC
 from chaos.sim.transactional_records import entry_of
-from refimpl.coordinator.runtime import State as CoordinatorState
+from refimpl.coordinator.runtime import CoordinatorState as CoordinatorState
 from refimpl.machines.replica_log import Record
 from refimpl.machines.transaction_coordinator import (
     ProducerIdentity,
-    State,
     TransactionMetadata,
+    TransactionState,
 )
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition
@@ -61,7 +61,7 @@ def decides(c: Cluster, transactional_id: str, *states: dict[str, Any]) -> None:
     c.run.simulation.observe(leader, o.HighWatermarkAdvanced(name, mark, mark))
 
 
-ONGOING = {"state": State.ONGOING, "partitions": frozenset((OFFSETS,))}
+ONGOING = {"state": TransactionState.ONGOING, "partitions": frozenset((OFFSETS,))}
 
 
 @breaks(
@@ -71,7 +71,7 @@ ONGOING = {"state": State.ONGOING, "partitions": frozenset((OFFSETS,))}
     **WITH,
 )
 def decides_what_is_over(c: Cluster) -> None:
-    decides(c, PAID, {"state": State.PREPARE_COMMIT})
+    decides(c, PAID, {"state": TransactionState.PREPARE_COMMIT})
 
 
 @breaks(f"{L}._judge: DecidedOnce again", **WITH)
@@ -81,12 +81,12 @@ def begins_without_an_instance(c: Cluster) -> None:
 
 @breaks(f"{L}._judge: PartitionsKept", **WITH)
 def forgets_a_partition(c: Cluster) -> None:
-    decides(c, PAID, ONGOING, {"state": State.PREPARE_COMMIT, "partitions": frozenset()})
+    decides(c, PAID, ONGOING, {"state": TransactionState.PREPARE_COMMIT, "partitions": frozenset()})
 
 
 @breaks(f"{L}._judge: ProducerEpochsGrow", **WITH)
 def gives_an_epoch_again(c: Cluster) -> None:
-    decides(c, PAID, {"state": State.EMPTY, "partitions": frozenset()})
+    decides(c, PAID, {"state": TransactionState.EMPTY, "partitions": frozenset()})
 
 
 # As it happens
@@ -225,7 +225,7 @@ def loads_for_ever(c: Cluster) -> None:
 @breaks(f"{T}._undecided: transactional id is", **WITH)
 def leaves_a_transaction_undecided(c: Cluster) -> None:
     metadata = TransactionMetadata(
-        at=ProducerIdentity(7, 0), next=ProducerIdentity(7, 0), state=State.ONGOING
+        at=ProducerIdentity(7, 0), next=ProducerIdentity(7, 0), state=TransactionState.ONGOING
     )
     name = STATE[0]
     for replica in oracle(c).partitions[name].replicas.values():

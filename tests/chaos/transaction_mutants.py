@@ -23,7 +23,7 @@ from properties.mutants.edits import compiled, edited, function_at, patched, tre
 
 COORDINATOR = "refimpl.machines.transaction_coordinator:TransactionMetadata"
 SHARD = "refimpl.transactions.shard:TransactionShard"
-MARKERS = "refimpl.broker.txn_markers:Markers"
+MARKERS = "refimpl.broker.txn_markers:MarkerSender"
 PRODUCERS = "refimpl.machines.producer_state:ProducerState"
 OFFSETS = "refimpl.groups.offsets:Offsets"
 

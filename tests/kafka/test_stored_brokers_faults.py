@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient  # pyright: ignore[reportMissingTypeStubs]
 
 from chaos.real.stored.brokers import ROOT, BrokerProcess, Stored, until
-from chaos.real.stored.proxy import Proxy
+from chaos.real.stored.proxy import ZooKeeperProxy
 from chaos.real.stored.zookeeper import Server, zookeeper
 from tests.kafka.test_stored_brokers import lives
 
@@ -28,7 +28,7 @@ BROKERS = (1, 2, 3)
 class Way:
     """A broker's way to ZooKeeper: a proxy before each server."""
 
-    proxies: list[Proxy]
+    proxies: list[ZooKeeperProxy]
 
     @property
     def address(self) -> str:
@@ -66,7 +66,7 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
     with zookeeper(folder, 3) as servers:
         client: Any = KazooClient(",".join(one.address for one in servers))
         client.start()
-        ways = {id: Way([Proxy(one.port) for one in servers]) for id in BROKERS}
+        ways = {id: Way([ZooKeeperProxy(one.port) for one in servers]) for id in BROKERS}
         brokers = {id: BrokerProcess(id, ways[id], folder) for id in BROKERS}  # type: ignore[arg-type]
         try:
             for id, one in brokers.items():

@@ -17,7 +17,6 @@ from refimpl.metadata.contract import (
     Connected,
     Create,
     Delete,
-    Done,
     EventType,
     Existence,
     Exists,
@@ -26,10 +25,11 @@ from refimpl.metadata.contract import (
     GetData,
     Multi,
     MultiDone,
+    NoResult,
     Output,
-    Response,
     SetData,
     Stat,
+    StoreResponse,
     Suspended,
     Sync,
     WatchEvent,
@@ -113,9 +113,12 @@ def test_a_deletion_is_told_once(server: Server) -> None:
         await one.result(GetData("/both", watch=True))
         await one.result(GetChildren("/both", watch=True))
         heard = await one.ask(Delete("/both"))
-        assert heard == [WatchEvent(EventType.DELETED, "/both"), Response(one.requests, Done())]
+        assert heard == [
+            WatchEvent(EventType.DELETED, "/both"),
+            StoreResponse(one.requests, NoResult()),
+        ]
         heard = await one.ask(Sync())
-        assert heard == [Response(one.requests, Done())]
+        assert heard == [StoreResponse(one.requests, NoResult())]
         await one.stop()
 
     run(test)
@@ -129,7 +132,7 @@ def test_a_lost_answer_is_told_apart_by_reading(server: Server) -> None:
         await one.result(Create("/lost", b"old"))
         one.proxy.cut_at_answer = True
         heard = await one.ask(SetData("/lost", b"new", 0))
-        assert heard[-1] == Response(one.requests, ConnectionLoss())
+        assert heard[-1] == StoreResponse(one.requests, ConnectionLoss())
         assert one.proxy.cuts == 1
         assert kinds(await one.until(connected)) == [Suspended, Connected]
         assert await one.result(SetData("/lost", b"new", 0)) == BadVersion("/lost", 0)
@@ -152,11 +155,11 @@ def test_what_was_kept_back_has_no_effect_after_the_reconnect(server: Server) ->
         client = one.store._client  # pyright: ignore[reportPrivateUsage]
         client._connection._socket.shutdown(socket.SHUT_RDWR)  # pyright: ignore
         heard = await one.until(lambda output: isinstance(output, Suspended))
-        assert heard == [Response(number, ConnectionLoss()), Suspended()]
+        assert heard == [StoreResponse(number, ConnectionLoss()), Suspended()]
         refused = one.send(Create("/later", ephemeral=True))
         one.proxy.silent = False
         heard = await one.until(connected)
-        assert heard[0] == Response(refused, ConnectionLoss())
+        assert heard[0] == StoreResponse(refused, ConnectionLoss())
         assert await one.result(Exists("/later")) == Existence(None)
         await one.stop()
 
@@ -172,7 +175,7 @@ def test_a_frozen_server_costs_no_session(server: Server) -> None:
         server.freeze()
         number = one.send(SetData("/mine", b"x"))
         heard = await one.until(lambda output: isinstance(output, Suspended))
-        assert heard == [Response(number, ConnectionLoss()), Suspended()]
+        assert heard == [StoreResponse(number, ConnectionLoss()), Suspended()]
         server.thaw()
         assert await one.until(connected) == [Connected(session, TIMEOUT_MS)]
         assert await one.result(Exists("/mine")) != Existence(None)
@@ -242,7 +245,7 @@ def test_a_process_that_slept_too_long_is_fenced(server: Server) -> None:
         number = one.send(Multi((Check("/epoch", 0), SetData("/state", b"of the old one"))))
         one.proxy.silent = False
         heard = await one.until(lambda output: isinstance(output, Expired))
-        [outcome] = [each for each in heard if isinstance(each, Response)]
+        [outcome] = [each for each in heard if isinstance(each, StoreResponse)]
         assert outcome.number == number
         assert isinstance(outcome.result, ConnectionLoss | SessionExpired)
         assert (await two.result(GetData("/state"))).data == b"of epoch 1"

@@ -32,7 +32,7 @@ from properties.tla import InputError, Rec, SpecTree, Value
 from properties.tla.guards import load_false_guards
 from properties.tla.tracefile import read_traces
 from refimpl.errors import Refusal
-from refimpl.machines.group import Member
+from refimpl.machines.group import CommittingMember
 
 pytestmark = pytest.mark.java
 
@@ -381,7 +381,7 @@ def test_false_guards_and_edges_together_are_all_there_is() -> None:
 
 
 def test_a_refused_edge_names_the_guard_in_the_machine() -> None:
-    member = Member(1)
+    member = CommittingMember(1)
     with pytest.raises(Refusal) as refused:
         member.poll(3)
     told = guard_of(refused.value)

@@ -323,7 +323,7 @@ def test_every_kind_of_mutant_is_made_and_bears_a_name_of_its_own() -> None:
     names = {mutant.name.partition("machines.group:")[2] for mutant in made}
     assert "Member.join: generation <= self.last -> generation < self.last" in names
     assert "Member.join: if generation <= self.last -> if False" in names
-    assert "Coordinator.rebalance: self.owner = owner -> pass" in names
+    assert "CommitCoordinator.rebalance: self.owner = owner -> pass" in names
 
 
 def test_a_generated_mutant_is_in_the_machine_and_comes_out_again() -> None:
@@ -455,12 +455,13 @@ def test_a_survivor_is_told_by_file_and_line(
     monkeypatch.setattr(forked, "cache_folder", lambda: tmp_path)
     monkeypatch.setitem(auto.GATES, auto.MACHINES, {"nobody": lambda _: False})
     monkeypatch.setattr(automatic, "with_suite", without_tests)
-    name = "Coordinator.rebalance: self.owner"
+    function = "CommitCoordinator.rebalance"
+    name = f"{function}: self.owner"
     done = CliRunner().invoke(mutants, ["--auto", name])
     assert done.exit_code == 1
     assert "refimpl/machines/group.py:" in done.output
     assert f"lives: assignment: refimpl.machines.group:{name} = owner -> pass" in done.output
-    why = '["refimpl.machines.group:Coordinator.rebalance"]\n"self.owner = owner -> pass" = "known"'
+    why = f'["refimpl.machines.group:{function}"]\n"self.owner = owner -> pass" = "known"'
     (tmp_path / "survivors.toml").write_text(why)
     monkeypatch.setattr(auto, "SURVIVORS", tmp_path / "survivors.toml")
     done = CliRunner().invoke(mutants, ["--auto", name])

@@ -17,7 +17,7 @@ from properties.proofs.endless import EndlessSequences, EndlessSubsets
 from properties.proofs.evaluate import Evaluator, Memo
 from properties.proofs.faithful import LiftedGraph, compare
 from properties.proofs.induct import PROMISE, Failure, ProofAnswer, Prover, Question
-from properties.proofs.known import Known, is_cardinality, is_chosen
+from properties.proofs.known import KnownNumbers, is_cardinality, is_chosen
 from properties.proofs.needs import needs
 from properties.proofs.ranges import shapes_of
 from properties.proofs.shapes import Either, Flags, Mapped, Numbers, Sequences, Shape, Words
@@ -255,7 +255,7 @@ def test_true_is_remembered_apart_from_1(tmp_path: Path) -> None:
 
 def test_what_is_known_of_a_number_is_known_again() -> None:
     """The facts that came with a value that is remembered are those of another question too."""
-    known, memory, log = Known(), Memo(), EndlessSequences(SMALL, 0).fresh("log", [])
+    known, memory, log = KnownNumbers(), Memo(), EndlessSequences(SMALL, 0).fresh("log", [])
 
     def last() -> Any:
         return known.number(offsets(log), lambda number: is_cardinality(offsets(log), number))
@@ -407,7 +407,7 @@ def test_how_many_offsets_there_are_and_the_last_of_them_are_as_in_a_list() -> N
     listed_below = filtered(interval(1, listed.length), lambda i: at_most(apply(listed, i), ONE))
     assert isinstance(below, EndlessSet)
     assert isinstance(listed_below, Set)
-    known = Known()
+    known = KnownNumbers()
     size = known.number(below, lambda number: is_cardinality(below, number))
     again = known.number(below, lambda number: is_cardinality(below, number))
     assert again is size
@@ -429,7 +429,7 @@ def _no_less(number: Any, of: Any) -> Any:
 
 
 def test_a_number_that_is_another_for_each_of_any_number_of_elements_is_refused() -> None:
-    known, log = Known(), EndlessSequences(SMALL, 0).fresh("log", [])
+    known, log = KnownNumbers(), EndlessSequences(SMALL, 0).fresh("log", [])
     with known.for_each(), pytest.raises(InputError, match="need a list"):
         known.number(offsets(log), lambda number: is_cardinality(offsets(log), number))
     assert known.number(offsets(log), lambda number: is_cardinality(offsets(log), number))

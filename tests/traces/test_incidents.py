@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from traces.verdicts.incidents import Fault, Found, incidents
+from traces.verdicts.incidents import FaultSpan, FoundIn, incidents
 
 SECOND = 1_000_000_000
 LOSS = ("L1", "L3", "L4", "L15")
 
 
-def found(check: str, first: int = 0, last: int | None = None, **more: Any) -> Found:
+def found(check: str, first: int = 0, last: int | None = None, **more: Any) -> FoundIn:
     ranges = ((first, first if last is None else last),)
     fields: dict[str, Any] = {"partition": ("orders", 0), "broken": 1, "ranges": ranges, **more}
-    return Found(check=check, **fields)
+    return FoundIn(check=check, **fields)
 
 
 def at(second: float, **more: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_a_hole_that_is_small_beside_what_is_lost_does_not_part_it() -> None:
 def test_other_partitions_are_other_incidents_where_no_fault_tells_of_one_cause() -> None:
     lost = [found("L4", 10, partition=("orders", n), **at(5)) for n in (0, 1, 2)]
     assert len(incidents(lost)) == 3
-    (one,) = incidents(lost, [Fault(6 * SECOND, "kill -9 broker 2")])
+    (one,) = incidents(lost, [FaultSpan(6 * SECOND, "kill -9 broker 2")])
     assert list(one.partitions) == [("orders", 0), ("orders", 1), ("orders", 2)]
     assert [fault.what for fault in one.faults] == ["kill -9 broker 2"]
     assert one.size == 3
@@ -56,7 +56,7 @@ def test_other_partitions_are_other_incidents_where_no_fault_tells_of_one_cause(
 def test_a_fault_long_before_or_after_is_not_the_cause() -> None:
     lost = [found("L4", 10, partition=("orders", n), **at(60)) for n in (0, 1)]
     for second in (1, 120):
-        several = incidents(lost, [Fault(second * SECOND, "kill -9 broker 2")])
+        several = incidents(lost, [FaultSpan(second * SECOND, "kill -9 broker 2")])
         assert [one.faults for one in several] == [(), ()]
 
 
@@ -64,7 +64,7 @@ def test_two_losses_of_a_partition_beside_one_fault_stay_two() -> None:
     lost = [
         found("L4", first, partition=("orders", n), **at(5)) for n in (0, 1) for first in (1, 90)
     ]
-    several = incidents(lost, [Fault(6 * SECOND, "kill -9 broker 2")])
+    several = incidents(lost, [FaultSpan(6 * SECOND, "kill -9 broker 2")])
     assert [list(one.partitions.values()) for one in several] == [
         [((1, 1),), ((1, 1),)],
         [((90, 90),), ((90, 90),)],
@@ -72,7 +72,7 @@ def test_two_losses_of_a_partition_beside_one_fault_stay_two() -> None:
 
 
 def test_losses_after_two_faults_are_two_incidents() -> None:
-    faults = [Fault(6 * SECOND, "kill -9 broker 1"), Fault(66 * SECOND, "kill -9 broker 2")]
+    faults = [FaultSpan(6 * SECOND, "kill -9 broker 1"), FaultSpan(66 * SECOND, "kill -9 broker 2")]
     lost = [found("L4", n, partition=("orders", p), **at(n)) for p in (0, 1) for n in (5, 65)]
     assert [one.faults[0].what for one in incidents(lost, faults)] == [
         "kill -9 broker 1",
@@ -82,9 +82,9 @@ def test_losses_after_two_faults_are_two_incidents() -> None:
 
 def test_the_nearest_faults_come_first_and_lasting_ones_count_while_they_last() -> None:
     faults = [
-        Fault(1 * SECOND, "cut off broker 3", until=55 * SECOND),
-        Fault(58 * SECOND, "stop broker 1"),
-        Fault(61 * SECOND, "kill broker 2"),
+        FaultSpan(1 * SECOND, "cut off broker 3", until=55 * SECOND),
+        FaultSpan(58 * SECOND, "stop broker 1"),
+        FaultSpan(61 * SECOND, "kill broker 2"),
     ]
     (one,) = incidents([found("L4", 1, **at(60))], faults)
     assert [fault.what for fault in one.faults] == [

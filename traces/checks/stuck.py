@@ -47,34 +47,34 @@ def stuck(p: Partition) -> list[Found]:
 
 
 @frozen
-class Spans:
+class TimeSpans:
     """Stretches of time, in order, that do not touch."""
 
     begin: Ints
     end: Ints
 
-    def within(self, other: "Spans") -> "Spans":
+    def within(self, other: "TimeSpans") -> "TimeSpans":
         """The parts of these that lie in the others, too."""
         begin = np.maximum(self.begin[:, None], other.begin[None, :])
         end = np.minimum(self.end[:, None], other.end[None, :])
         both = begin < end
         order = np.argsort(begin[both], kind="stable")
-        return Spans(begin[both][order], end[both][order])
+        return TimeSpans(begin[both][order], end[both][order])
 
-    def between(self) -> "Spans":
+    def between(self) -> "TimeSpans":
         """The stretches that none of these covers."""
-        return Spans(np.r_[_ALWAYS, self.end], np.r_[self.begin, NEVER])
+        return TimeSpans(np.r_[_ALWAYS, self.end], np.r_[self.begin, NEVER])
 
 
-def spans(begin: Ints, end: Ints, apart: int = 0) -> Spans:
+def spans(begin: Ints, end: Ints, apart: int = 0) -> TimeSpans:
     """Stretches, those together that are no further apart than this."""
     if not len(begin):
-        return Spans(begin, end)
+        return TimeSpans(begin, end)
     order = np.argsort(begin, kind="stable")
     begin, reach = begin[order], np.maximum.accumulate(end[order])
     new = np.r_[True, begin[1:] > np.minimum(reach[:-1], NEVER - apart) + apart]
     last = np.r_[np.flatnonzero(new)[1:] - 1, len(begin) - 1]
-    return Spans(begin[new], reach[last])
+    return TimeSpans(begin[new], reach[last])
 
 
 def _of_group(p: Partition, group: int) -> Found:
@@ -132,7 +132,7 @@ def _ends(p: Partition) -> Ints:
     return rows[p.ok[rows] & (p.ret[rows] != NONE) & (p.offset[rows] != NONE)]
 
 
-def _taken(p: Partition, group: int, lock: int) -> Spans:
+def _taken(p: Partition, group: int, lock: int) -> TimeSpans:
     """The stretches in which a member held a record, for all that is known."""
     d = deliveries(p)
     mine = p.group[d.rows] == group
@@ -151,7 +151,7 @@ def _over(p: Partition, rows: Ints, lock: int) -> Ints:
     return np.where(p.ret[rows] != NONE, p.ret[rows] + lock, NEVER)
 
 
-def _polled(p: Partition, mine: dict[Op, Ints], process: int, apart: int) -> Spans:
+def _polled(p: Partition, mine: dict[Op, Ints], process: int, apart: int) -> TimeSpans:
     """The stretches in which a member polled in vain, or was not there; not across its coming."""
     joins, polls = (
         rows[p.process[rows] == process] for rows in (mine[Op.SUBSCRIBE], mine[Op.WAITED])
@@ -163,12 +163,12 @@ def _polled(p: Partition, mine: dict[Op, Ints], process: int, apart: int) -> Spa
     if left != NEVER:
         busy = spans(np.r_[busy.begin, left], np.r_[busy.end, left], apart)
     moves = spans(np.r_[p.inv[joins], left], np.r_[p.ret[joins], left])
-    away = Spans(np.array([_ALWAYS, left]), np.array([joined, NEVER]))
+    away = TimeSpans(np.array([_ALWAYS, left]), np.array([joined, NEVER]))
     there = moves.between().within(busy)
     begin, end = np.r_[away.begin, there.begin], np.r_[away.end, there.end]
     order = np.argsort(begin, kind="stable")
     keep = begin[order] < end[order]
-    return Spans(begin[order][keep], end[order][keep])
+    return TimeSpans(begin[order][keep], end[order][keep])
 
 
 def _waiting(p: Partition, group: int, ends: Ints, starts: Ints, until: int) -> Ints:

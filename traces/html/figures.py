@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from traces.html.canvas import Clock, Mark, NumberedFault
-from traces.html.picture import Group, Picture
+from traces.html.picture import GroupPicture, Picture
 from traces.html.series import TopicPartition
 from traces.html.sheet import Figure, Sheet, in_order, name_of
 from traces.ingest.run import Run
@@ -55,7 +55,7 @@ def _chosen(picture: Picture, marks: Sequence[Mark]) -> list[TopicPartition]:
     return sorted(every, key=lambda key: (key not in hit, -every[key].rows, key))[:PANELS]
 
 
-def _groups(picture: Picture, marks: Sequence[Mark]) -> tuple[list[Group], int]:
+def _groups(picture: Picture, marks: Sequence[Mark]) -> tuple[list[GroupPicture], int]:
     """The groups to draw, those with witnesses and then the busiest first, and how many are not."""
     hit = {mark.group for mark in marks}
     first = sorted(picture.groups, key=lambda one: (one.number not in hit, -one.rows))[:GROUPS]

@@ -12,9 +12,9 @@ from traces.html.series import (
     NOTHING,
     Floats,
     IntColumns,
+    OffsetRanges,
     Scale,
     Series,
-    Spans,
     Steps,
     TopicPartition,
     by_partition,
@@ -40,8 +40,8 @@ class PartitionTimeline:
 
     key: TopicPartition
     rows: int
-    sends: Spans
-    reads: Spans
+    sends: OffsetRanges
+    reads: OffsetRanges
     end: Floats  # the end of the log that clients knew of, per bin
     unseen: Ints  # acknowledged and not yet read, per bin
     unread: int  # of those, how many never were
@@ -49,7 +49,7 @@ class PartitionTimeline:
 
 
 @frozen(eq=False)
-class Group:
+class GroupPicture:
     """One consumer group over time."""
 
     number: int
@@ -71,7 +71,7 @@ class Picture:
         factory=dict[TopicPartition, PartitionTimeline]
     )
     left_out: int = 0
-    groups: tuple[Group, ...] = ()
+    groups: tuple[GroupPicture, ...] = ()
     clocks: int = 1
     wall_ms: tuple[int, int] | None = None
     rows: int = 0
@@ -203,7 +203,7 @@ def _partition(
 
 def _groups(
     columns: IntColumns, at: Ints, drawn: Bools, owned: Iterable[Owned], scale: Scale
-) -> Iterable[Group]:
+) -> Iterable[GroupPicture]:
     op, ok = columns["op"], columns["outcome"] == Outcome.OK
     located = drawn & (columns["offset"] != NONE)
     sends = by_partition(columns, located & (op == Op.SEND) & ok, at)
@@ -213,7 +213,7 @@ def _groups(
         commits = by_partition(columns, mine & (op == Op.COMMIT) & ok, at)
         refused = by_partition(columns, mine & (op == Op.COMMIT) & failed, at)
         reads = by_partition(columns, mine & (op == Op.POLL) & ok, at)
-        yield Group(
+        yield GroupPicture(
             number=number,
             rows=int(np.count_nonzero(mine)),
             lag={key: _lag(key, sends, reads, commits, scale) for key in reads},

@@ -7,8 +7,8 @@ import numpy as np
 from traces.html.activity import Activity, Busy
 from traces.html.canvas import LEFT, WIDE, Canvas, Clock, Mark, fitted
 from traces.html.ownership import Owned
-from traces.html.picture import Group, PartitionTimeline
-from traces.html.series import BINS, CELLS, Spans, Steps, TopicPartition
+from traces.html.picture import GroupPicture, PartitionTimeline
+from traces.html.series import BINS, CELLS, OffsetRanges, Steps, TopicPartition
 from traces.html.svg import BAD, COMMIT, INK, PAPER, QUIET, READ, SEND, SERIES
 from traces.model.schema import Op
 
@@ -22,7 +22,11 @@ _LINES = 8  # curves that can be told apart in one plot
 
 
 def lag_plot(
-    clock: Clock, group: Group, names: dict[TopicPartition, str], marks: Sequence[Mark], prefix: str
+    clock: Clock,
+    group: GroupPicture,
+    names: dict[TopicPartition, str],
+    marks: Sequence[Mark],
+    prefix: str,
 ) -> str:
     """Plot a group's lag: all partitions together, and the worst of them."""
     canvas = Canvas(clock, WIDE, 250, left=LEFT, top=26)
@@ -39,7 +43,7 @@ def lag_plot(
     return canvas.svg(prefix, "Consumer lag over time")
 
 
-def lag_legend(group: Group, names: dict[TopicPartition, str]) -> list[tuple[str, str]]:
+def lag_legend(group: GroupPicture, names: dict[TopicPartition, str]) -> list[tuple[str, str]]:
     """The legend of the lag plot: each curve's colour and name."""
     worst = sorted(group.lag, key=lambda key: (-np.nanmax(np.nan_to_num(group.lag[key])), key))
     shown = sorted(worst[: _LINES if len(worst) > 1 else 0])
@@ -127,7 +131,7 @@ def offsets_panel(clock: Clock, one: PartitionTimeline, marks: Sequence[Mark], p
     return canvas.svg(prefix, "Offsets against time")
 
 
-def _cells(canvas: Canvas, spans: Spans, colour: str, width: float, alpha: float) -> None:
+def _cells(canvas: Canvas, spans: OffsetRanges, colour: str, width: float, alpha: float) -> None:
     """Draw each span as an upright stroke; one path for all of them keeps the page small.
 
     Reads are thin on top of broad sends, so that records sent and never read are visible.
@@ -147,7 +151,7 @@ def _cells(canvas: Canvas, spans: Spans, colour: str, width: float, alpha: float
 
 
 def commits_panel(
-    clock: Clock, group: Group, one: PartitionTimeline, marks: Sequence[Mark], prefix: str
+    clock: Clock, group: GroupPicture, one: PartitionTimeline, marks: Sequence[Mark], prefix: str
 ) -> str:
     """Plot a group's commits in a partition, below the end of its log."""
     canvas = Canvas(clock)

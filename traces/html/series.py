@@ -22,7 +22,7 @@ TopicPartition: TypeAlias = tuple[int, int]  # topic and partition
 
 
 @frozen(eq=False)
-class Spans:
+class OffsetRanges:
     """The offsets touched over time: in each bin, the ranges from `low` to `high`."""
 
     at: Ints
@@ -89,10 +89,10 @@ def running(at: Ints, scale: Scale) -> Ints:
     return np.cumsum(np.bincount(scale.bins(at), minlength=BINS))
 
 
-def spans(series: Series, scale: Scale) -> Spans:
+def spans(series: Series, scale: Scale) -> OffsetRanges:
     """The cells of a grid that hold anything, those of one bin joined where they touch."""
     if not len(series.at):
-        return Spans(series.at, series.at, series.at)
+        return OffsetRanges(series.at, series.at, series.at)
     at, low = scale.bins(series.at, CELLS), series.offset
     height = max(int(low.max()) - int(low.min()) + 1, 1)
     step = max(height / CELLS, 1.0)
@@ -101,7 +101,9 @@ def spans(series: Series, scale: Scale) -> Spans:
     at, cell, low = at[order], cell[order], low[order]
     new = firsts(at) | (np.diff(cell, prepend=cell[0]) > 1)
     starts = np.flatnonzero(new)
-    return Spans(at[starts], np.minimum.reduceat(low, starts), np.maximum.reduceat(low, starts))
+    return OffsetRanges(
+        at[starts], np.minimum.reduceat(low, starts), np.maximum.reduceat(low, starts)
+    )
 
 
 def end_of_log(sends: Series, reads: Series, scale: Scale) -> Floats:

@@ -7,7 +7,7 @@ from attrs import frozen
 
 from traces.html import plots
 from traces.html.canvas import Clock, Mark
-from traces.html.picture import Group, PartitionTimeline, Picture
+from traces.html.picture import GroupPicture, PartitionTimeline, Picture
 from traces.html.series import TopicPartition
 from traces.ingest.run import Run
 from traces.model.output import number_of
@@ -35,7 +35,7 @@ class Sheet:
 
     run: Run
     picture: Picture
-    groups: Sequence[Group]
+    groups: Sequence[GroupPicture]
     clock: Clock
     marks: Sequence[Mark]
     names: dict[TopicPartition, str]
@@ -192,7 +192,7 @@ class Sheet:
             )
             yield Figure(f"Ownership in group {name}", caption, (("", svg),), legend[:16])
 
-    def _members(self, group: Group) -> dict[int, tuple[str, str, int]]:
+    def _members(self, group: GroupPicture) -> dict[int, tuple[str, str, int]]:
         """Name, client and colour of each member; incarnations of a client share its colour."""
         processes = sorted({one.process for one in group.owned})
         names = {process: self.run.names.processes.name(process) for process in processes}
@@ -224,7 +224,7 @@ class Sheet:
                     wide=False,
                 )
 
-    def _commit_panel(self, group: Group, one: PartitionTimeline) -> str:
+    def _commit_panel(self, group: GroupPicture, one: PartitionTimeline) -> str:
         marks = plots.of_commits(self.marks, one.key, group.number)
         prefix = f"{self.id}-commits-{group.number}-{one.key[0]}-{one.key[1]}"
         return plots.commits_panel(self.clock, group, one, marks, prefix)

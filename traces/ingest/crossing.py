@@ -20,7 +20,7 @@ _COLUMNS = ("txn", "op", "outcome", "inv", "ret", "id")
 
 
 @frozen
-class Patch:
+class CrossingPatch:
     """The changes to one piece's transactions that follow from other pieces."""
 
     ends: Ends = field(factory=dict[int, tuple[Txn, int, int]])
@@ -36,7 +36,9 @@ class Patch:
         columns["flags"] = narrow("flags", columns["flags"] | mixed)
 
 
-def patches(pieces: Sequence[Summary], whole: bool, load: Load) -> Iterator[tuple[Summary, Patch]]:
+def patches(
+    pieces: Sequence[Summary], whole: bool, load: Load
+) -> Iterator[tuple[Summary, CrossingPatch]]:
     """The patches for the pieces of a file whose transactions go on in other pieces.
 
     `whole` means that the file reports every end that was requested.
@@ -50,7 +52,7 @@ def patches(pieces: Sequence[Summary], whole: bool, load: Load) -> Iterator[tupl
         here = {int(txn) for txn in shared[(shared >= low) & (shared <= high)]}
         known = {txn: ends[txn] for txn in here if txn in ends}
         unended = {*here, *(summary.open if whole else ())} - set(known)
-        patch = Patch(
+        patch = CrossingPatch(
             known | dict.fromkeys(unended, (open_state, NONE, NONE)),
             tuple(sorted(here & mixed)),
         )

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 
 from traces.ingest.columns import narrow
 from traces.ingest.counting import counts_of
-from traces.ingest.crossing import Patch, patches
+from traces.ingest.crossing import CrossingPatch, patches
 from traces.ingest.evidence import Evidence, is_asked
 from traces.ingest.files import diagnose, together
 from traces.ingest.lines import Piece
@@ -68,10 +68,10 @@ class Store(Protocol):
 
 
 @frozen
-class Change:
+class RowChanges:
     """The changes to the rows of one piece that follow from the whole run."""
 
-    patch: Patch = field(factory=Patch)
+    patch: CrossingPatch = field(factory=CrossingPatch)
     proved: frozenset[int] = frozenset()  # units
     lives: TopicLives = field(factory=TopicLives)
 
@@ -99,7 +99,7 @@ class Whole:
     map: Map
     evidence: Evidence = field(factory=Evidence)
     digest: MutableColumns = field(factory=dict[str, Ints])
-    changes: dict[Piece, Change] = field(factory=dict[Piece, Change])
+    changes: dict[Piece, RowChanges] = field(factory=dict[Piece, RowChanges])
     unproved: bool = False  # some transactions are decided by who read them alone
     remade: set[int] = field(factory=set[int])  # topics made again of which some rows tell no id
     unproved_in: set[Key] = field(factory=set[Key])  # the partitions that they wrote to
@@ -132,8 +132,8 @@ class Whole:
         """The numbers of partitions that each producer knew."""
         return sizes_known(piece.sizes for piece in self.pieces)
 
-    def _change(self, summary: Summary) -> Change:
-        return self.changes.get(summary.piece, Change())
+    def _change(self, summary: Summary) -> RowChanges:
+        return self.changes.get(summary.piece, RowChanges())
 
     def _follow_transactions(self) -> None:
         whole = {file.file: file.whole for file in self.files}
@@ -141,7 +141,7 @@ class Whole:
         work = [(several, whole[file]) for file, group in by_file for several in (list(group),)]
         work = [(several, all_here) for several, all_here in work if len(several) > 1]
         for patched in self.map(partial(patches_of, self.store), work):
-            self.changes |= {piece: Change(patch) for piece, patch in patched}
+            self.changes |= {piece: RowChanges(patch) for piece, patch in patched}
 
     def _prove_transactions(self) -> None:
         """Decide commits that nobody answered: one record seen as committed proves them whole.
@@ -172,7 +172,7 @@ class Whole:
         for summary in self.pieces:
             number = self.names.processes.number(summary.process)
             if mine := frozenset(u for p, u in units if p == number and summary.holds(u)):
-                self.changes[summary.piece] = Change(self._change(summary).patch, mine)
+                self.changes[summary.piece] = RowChanges(self._change(summary).patch, mine)
 
     def _alone(self, sends: Ints) -> Ints:
         """Those of these sends whose records nobody else can have stored."""
@@ -204,7 +204,7 @@ class Whole:
         for piece in pieces:
             change = self._change(piece)
             mine = lives.of(set(piece.digest["topic"]))
-            self.changes[piece.piece] = Change(change.patch, change.proved, mine)
+            self.changes[piece.piece] = RowChanges(change.patch, change.proved, mine)
 
     def _copy_sends(self) -> list[tuple[Summary, tuple[Counts, Absent]]]:
         """Copy sends whose partition is unknown to each that they may have reached."""
@@ -317,7 +317,7 @@ def joined_digests(digests: Sequence[Mapping[str, Sequence[int]]]) -> MutableCol
     }
 
 
-def patches_of(store: Store, work: tuple[list[Summary], bool]) -> list[tuple[Piece, Patch]]:
+def patches_of(store: Store, work: tuple[list[Summary], bool]) -> list[tuple[Piece, CrossingPatch]]:
     """The patches for the pieces of one file, from each other's transactions."""
     return [(summary.piece, patch) for summary, patch in patches(*work, store.load)]
 
@@ -333,7 +333,7 @@ def vague_in(store: Store, lives: TopicLives, summary: Summary) -> dict[int, int
     return vague(store.load(summary, ("topic", "topic_id", "clock", "inv", "ret", "op")), lives)
 
 
-def undecided_of(store: Store, work: tuple[Summary, Change]) -> Ints:
+def undecided_of(store: Store, work: tuple[Summary, RowChanges]) -> Ints:
     """The records of a piece whose transactions nobody has decided yet."""
     summary, change = work
     return undecided(change.apply(store.load(summary)))
@@ -351,7 +351,7 @@ def attempts_of(store: Store, sends: Ints, summary: Summary) -> Ints:
     return attempts(sends, store.load(summary, names))
 
 
-def rewrite(store: Store, work: tuple[Summary, Change]) -> None:
+def rewrite(store: Store, work: tuple[Summary, RowChanges]) -> None:
     """Write the rows of a piece as they turned out to be."""
     summary, change = work
     store.save(summary, change.apply(store.load(summary)) if change else None)
@@ -384,7 +384,7 @@ def _unlocated_sends(summary: Summary) -> Ints:
 
 
 def copy_sends(
-    store: Store, meta: Meta, partitions: Mapping[int, range], work: tuple[Summary, Change]
+    store: Store, meta: Meta, partitions: Mapping[int, range], work: tuple[Summary, RowChanges]
 ) -> tuple[Counts, Absent]:
     """Put copies of a piece's unplaced sends beside it: one for each partition of their topic."""
     summary, change = work

@@ -9,7 +9,7 @@ from typing import Any
 from traces.record.errors import FIRST_ATTEMPT_NS
 from traces.record.process import now
 from traces.record.topic_settings import in_our_words
-from traces.record.wrapper import Recorded
+from traces.record.wrapper import RecordedClient
 
 #: An administrator's request that a broker refused, where it was the first attempt.
 REFUSED = frozenset(
@@ -26,7 +26,7 @@ REFUSED = frozenset(
 Call = tuple[int, int]  # its place in the program, and when it was made
 
 
-class RecordedAdmin(Recorded):
+class RecordedAdmin(RecordedClient):
     """The common part of the administrators of both libraries."""
 
     def name_of(self, error: Any) -> str:

@@ -34,7 +34,7 @@ Commit = tuple[str, str, int]  # group, partition by name, offset
 
 
 @define
-class Recorded:
+class RecordedCommits:
     """Commits and deletions of recorded processes for groups, and the time of the first call."""
 
     groups: set[str] = field(factory=set[str])
@@ -44,9 +44,9 @@ class Recorded:
     began_ns: int | None = None  # None: by a clock that is not ours
 
 
-def recorded_commits(run: Path) -> Recorded:
+def recorded_commits(run: Path) -> RecordedCommits:
     """All commits of a run's process files that may have been taken."""
-    found, clocks = Recorded(), set[str]()
+    found, clocks = RecordedCommits(), set[str]()
     for line in group_calls(run):
         group = line.get("group")
         began = line.get("invoked_ns")
@@ -69,7 +69,7 @@ def recorded_commits(run: Path) -> Recorded:
     return found
 
 
-def _add(found: Recorded, group: str, line: Mapping[str, Any]) -> None:
+def _add(found: RecordedCommits, group: str, line: Mapping[str, Any]) -> None:
     took = line.get("returned_ns", line["invoked_ns"] + 2 * SENT_ONCE_NS) - line["invoked_ns"]
     once = line["outcome"] == "ok" and took <= SENT_ONCE_NS
     for partition, offset in line.get("offsets", {}).items():
@@ -80,7 +80,7 @@ def _add(found: Recorded, group: str, line: Mapping[str, Any]) -> None:
 
 
 def commits_of_others(
-    used: Library, reader: Any, known: Recorded, partitions: int
+    used: Library, reader: Any, known: RecordedCommits, partitions: int
 ) -> dict[str, list[Commit]]:
     """For each group the commits in the log that no recorded process made.
 
@@ -99,7 +99,9 @@ def commits_of_others(
     return others
 
 
-def _logged(used: Library, reader: Any, known: Recorded, partitions: int) -> Iterator[Commit]:
+def _logged(
+    used: Library, reader: Any, known: RecordedCommits, partitions: int
+) -> Iterator[Commit]:
     """The commits of these groups since the run began, in the order of their logs."""
     since = since_ms(known.began_ns)
     for number in sorted({partition_of(group, partitions) for group in known.groups}):

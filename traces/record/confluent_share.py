@@ -10,7 +10,7 @@ from traces.record.confluent_ids import PATIENCE_S, asking, of_its_own, reaching
 from traces.record.ids import HEADER
 from traces.record.process import now
 from traces.record.topic_ids import TopicIds
-from traces.record.wrapper import ClientOptions, Conf, Fields, Recorded, record
+from traces.record.wrapper import ClientOptions, Conf, Fields, RecordedClient, record
 
 #: Polls that give nothing are one line, until it tells of so long.
 SECOND = 1_000_000_000
@@ -28,7 +28,7 @@ class _Sent:
     refused: str = ""
 
 
-class ConfluentShareConsumer(Recorded):
+class ConfluentShareConsumer(RecordedClient):
     """A share consumer of confluent-kafka.
 
     In implicit mode what a poll returned is accepted with the next call that asks the broker, in

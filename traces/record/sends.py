@@ -9,10 +9,10 @@ from typing import Any
 from traces.record.errors import send_outcome
 from traces.record.ids import HEADER, text, with_header
 from traces.record.process import now
-from traces.record.wrapper import ClientOptions, Fields, Recorded
+from traces.record.wrapper import ClientOptions, Fields, RecordedClient
 
 
-class RecordedProducer(Recorded):
+class RecordedProducer(RecordedClient):
     """A producer of any library."""
 
     def __init__(self, client: Any, options: ClientOptions) -> None:

@@ -25,7 +25,7 @@ class ClientOptions:
     hashes: bool = False
 
 
-class Recorded:
+class RecordedClient:
     """A client whose calls are written down; all else is the client's own."""
 
     def __init__(self, client: Any, options: ClientOptions) -> None:
@@ -73,7 +73,7 @@ class Recorded:
         return digest(value, key, headers) if self._hashes else None
 
 
-class RecordedConsumer(Recorded):
+class RecordedConsumer(RecordedClient):
     """The common part of all consumers: the application tells when it is done with records."""
 
     _isolation: Fields

@@ -8,7 +8,7 @@ import numpy as np
 from traces.ingest.run import Run
 from traces.model.output import number_of
 from traces.model.schema import DURING, NONE
-from traces.verdicts.incidents import Fault, Found, Incident, Ranges, incidents
+from traces.verdicts.incidents import FaultSpan, FoundIn, Incident, Ranges, incidents
 from traces.verdicts.sentences import found
 from traces.verdicts.verdict import ALLOWED, VIOLATED, Verdict
 
@@ -21,16 +21,18 @@ def incidents_of(run: Run, verdicts: Sequence[Verdict]) -> list[Incident]:
     found_at = [(v.check, at) for v in broken for at in (v.locations or _shown(v))]
     clocks = {at["clock"] for _, at in found_at} - {NONE}
     timed = len(clocks) <= 1  # times of several clocks do not compare
-    faults = [Fault(f.at_ns, f.what, f.until_ns) for f in run.meta.faults if f.at_ns is not None]
+    faults = [
+        FaultSpan(f.at_ns, f.what, f.until_ns) for f in run.meta.faults if f.at_ns is not None
+    ]
     return incidents(
         (_found(run, check, at, timed) for check, at in found_at), faults if timed else ()
     )
 
 
-def _found(run: Run, check: str, at: Mapping[str, Any], timed: bool) -> Found:
+def _found(run: Run, check: str, at: Mapping[str, Any], timed: bool) -> FoundIn:
     names = run.names
     there = at["topic"] != NONE and at["partition"] != NONE
-    return Found(
+    return FoundIn(
         check=check,
         partition=(names.topics.name(at["topic"]), at["partition"]) if there else None,
         ranges=tuple(zip(at["starts"], at["ends"], strict=True)),

@@ -28,7 +28,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 @frozen
-class Fault:
+class FaultSpan:
     """Something that was done to the cluster on purpose, and when it was undone if that is told."""
 
     at: int
@@ -42,7 +42,7 @@ class Fault:
 
 
 @frozen
-class Found:
+class FoundIn:
     """Findings of one check in one place: so many, in these offsets, at this time."""
 
     check: str
@@ -69,8 +69,8 @@ class Found:
 class Incident:
     """Everything that was found of one cause."""
 
-    found: tuple[Found, ...]
-    faults: tuple[Fault, ...] = ()  # beside it, the nearest first
+    found: tuple[FoundIn, ...]
+    faults: tuple[FaultSpan, ...] = ()  # beside it, the nearest first
 
     @property
     def violated(self) -> bool:
@@ -125,7 +125,7 @@ class Incident:
         return self.checks[self.main]
 
 
-def incidents(found: Iterable[Found], faults: Iterable[Fault] = ()) -> list[Incident]:
+def incidents(found: Iterable[FoundIn], faults: Iterable[FaultSpan] = ()) -> list[Incident]:
     """The incidents behind these findings: violated ones first, then by size."""
     made = [Incident(tuple(some)) for some in _touching(list(found))]
     happened = sorted(faults, key=lambda fault: fault.at)
@@ -155,7 +155,7 @@ class _Piece:
     owner: int
 
 
-def _touching(found: Sequence[Found]) -> list[list[Found]]:
+def _touching(found: Sequence[FoundIn]) -> list[list[FoundIn]]:
     """Findings of one partition and one side whose offsets touch; others by whose they are."""
     root = list(range(len(found)))
     by_key: dict[object, list[int]] = {}
@@ -174,7 +174,7 @@ def _touching(found: Sequence[Found]) -> list[list[Found]]:
         for one, other in pairwise(sorted(loose, key=lambda n: (found[n].since, n))):
             if found[other].since - max(found[one].until, found[one].reported) <= _MOMENT_NS:
                 _union(root, one, other)
-    sets: dict[int, list[Found]] = {}
+    sets: dict[int, list[FoundIn]] = {}
     for number, one in enumerate(found):
         sets.setdefault(_top(root, number), []).append(one)
     return list(sets.values())
@@ -239,7 +239,7 @@ def _same(one: Incident, other: Incident) -> bool:
     )
 
 
-def _of_one_fault(made: Sequence[Incident], faults: Sequence[Fault]) -> list[Incident]:
+def _of_one_fault(made: Sequence[Incident], faults: Sequence[FaultSpan]) -> list[Incident]:
     """Incidents of several partitions with the same faults beside them are one; so are those of a
     group at one time, for a rebalance concerns all its partitions.
 
@@ -284,9 +284,9 @@ def _moments(happened: Sequence[Incident]) -> list[tuple[str, int] | None]:
     return out
 
 
-def _episodes(faults: Sequence[Fault]) -> list[list[Fault]]:
+def _episodes(faults: Sequence[FaultSpan]) -> list[list[FaultSpan]]:
     """Faults that follow each other closely: a broker that is stopped, killed, started."""
-    out: list[list[Fault]] = []
+    out: list[list[FaultSpan]] = []
     for fault in faults:
         if out and fault.at - out[-1][-1].at <= MARGIN_NS:
             out[-1].append(fault)
@@ -295,18 +295,18 @@ def _episodes(faults: Sequence[Fault]) -> list[list[Fault]]:
     return out
 
 
-def _episode(one: Incident, episodes: Sequence[Sequence[Fault]]) -> int | None:
+def _episode(one: Incident, episodes: Sequence[Sequence[FaultSpan]]) -> int | None:
     """The number of the episode that it is beside."""
     near = [(_distance(one, faults), n) for n, faults in enumerate(episodes)]
     distance, number = min(near, default=(MARGIN_NS + 1, 0))
     return number if one.since != NONE and distance <= MARGIN_NS else None
 
 
-def _distance(one: Incident, faults: Sequence[Fault]) -> int:
+def _distance(one: Incident, faults: Sequence[FaultSpan]) -> int:
     return min(fault.distance(one.since, one.until) for fault in faults)
 
 
-def _beside(one: Incident, faults: Sequence[Fault]) -> tuple[Fault, ...]:
+def _beside(one: Incident, faults: Sequence[FaultSpan]) -> tuple[FaultSpan, ...]:
     """The faults that were made shortly before, during or after it, the nearest first."""
     if one.since == NONE:
         return ()
@@ -318,5 +318,5 @@ def _beside(one: Incident, faults: Sequence[Fault]) -> tuple[Fault, ...]:
     return tuple(fault for *_, fault in sorted(near, key=lambda item: item[:3]))
 
 
-def _during(one: Incident, fault: Fault) -> bool:
+def _during(one: Incident, fault: FaultSpan) -> bool:
     return one.since <= fault.at <= max(one.until, one.reported)

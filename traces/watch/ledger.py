@@ -18,7 +18,7 @@ WitnessRow = dict[str, int]
 
 
 @frozen
-class Finding:
+class ReportedFinding:
     """One violation, reported as soon as it was final."""
 
     check: Check
@@ -29,7 +29,7 @@ class Finding:
 class Ledger:
     """The violations of a run so far."""
 
-    witnesses: dict[str, list[Finding]] = field(factory=dict[str, list[Finding]])
+    witnesses: dict[str, list[ReportedFinding]] = field(factory=dict[str, list[ReportedFinding]])
     _known: dict[str, set[tuple[Any, ...]]] = field(factory=dict[str, set[tuple[Any, ...]]])
 
     def count(self, check: str) -> int:
@@ -42,9 +42,9 @@ class Ledger:
 
     def judge(
         self, key: WindowKey, rows: Rows, checks: list[Check], strict: bool, strong: bool
-    ) -> list[Finding]:
+    ) -> list[ReportedFinding]:
         """Run these checks on the rows of one key, and return the new findings."""
-        new: list[Finding] = []
+        new: list[ReportedFinding] = []
         for check in checks:
             for found in check.function(rows):
                 if len(found.rows):
@@ -52,7 +52,9 @@ class Ledger:
                     new += self._new(key, check, rows, found.rows[sure])
         return new
 
-    def _new(self, key: WindowKey, check: Check, rows: Rows, found: Ints) -> Iterator[Finding]:
+    def _new(
+        self, key: WindowKey, check: Check, rows: Rows, found: Ints
+    ) -> Iterator[ReportedFinding]:
         early = EARLY[check.id]
         known = self._known.setdefault(check.id, set())
         shown = self.witnesses.setdefault(check.id, [])
@@ -61,7 +63,9 @@ class Ledger:
             if (whole := (key, *name)) in known:
                 continue
             known.add(whole)
-            finding = Finding(check, tuple(_event(rows, int(row)) for row in line if row >= 0))
+            finding = ReportedFinding(
+                check, tuple(_event(rows, int(row)) for row in line if row >= 0)
+            )
             if len(shown) < WITNESSES:
                 shown.append(finding)
             yield finding

@@ -19,7 +19,7 @@ from traces.model.output import number_of, write_whole
 from traces.verdicts.judged import event, event_line
 from traces.verdicts.verdict import NOT_CHECKED, VIOLATED
 from traces.watch.finality import EARLY
-from traces.watch.ledger import Finding
+from traces.watch.ledger import ReportedFinding
 from traces.watch.watching import BatchOutcome, Watch
 
 PENDING = "pending"
@@ -51,7 +51,7 @@ def lines(watch: Watch, step: BatchOutcome) -> Iterator[tuple[str, str]]:
         yield ENDED[process.ended], f"{process.name}, {number_of(process.calls, 'call')}"
 
 
-def said(watch: Watch, finding: Finding) -> str:
+def said(watch: Watch, finding: ReportedFinding) -> str:
     """One violation in one line, with its witness."""
     events = [event(watch, one) for one in finding.events]
     partition = next((one["partition"] for one in events if "partition" in one), "")

@@ -20,9 +20,9 @@ from traces.model.names import Names
 from traces.model.schema import NONE, Op
 from traces.watch.finality import EARLY, TO_COME
 from traces.watch.folder import Batch, Folder, FollowedProcess
-from traces.watch.ledger import Finding, Ledger, view
+from traces.watch.ledger import Ledger, ReportedFinding, view
 from traces.watch.rows import Transactions, rows_of
-from traces.watch.windows import ROWS, Windows
+from traces.watch.windows import ROWS, RunWindows
 
 _NOBODY: Ints = np.empty(0, np.int64)
 _FILES = frozenset(("producers", "consumers"))
@@ -33,7 +33,7 @@ class BatchOutcome:
     """The outcome of one batch."""
 
     batch: Batch
-    findings: list[Finding] = field(factory=list[Finding])
+    findings: list[ReportedFinding] = field(factory=list[ReportedFinding])
     #: Checks whose violations no longer stand: the configuration is another, or a line lacks what
     #: they need, and then nothing can be said of them in the end either.
     withdrawn: list[str] = field(factory=list[str])
@@ -51,7 +51,7 @@ class Watch:
     ledger: Ledger = field(factory=Ledger)
     calls: int = 0
     rows: int = 0
-    _windows: Windows = field(init=False)
+    _windows: RunWindows = field(init=False)
     _transactions: Transactions = field(factory=Transactions)
     _evidence: Evidence = field(factory=Evidence)
     _configured: Meta = field(factory=Meta)
@@ -63,7 +63,7 @@ class Watch:
     _shown: set[str] = field(factory=set[str])
 
     def __attrs_post_init__(self) -> None:
-        self.folder, self._windows = Folder(self.path), Windows(self.keep)
+        self.folder, self._windows = Folder(self.path), RunWindows(self.keep)
 
     def step(self) -> BatchOutcome:
         """Read what was appended, and judge again what it belongs to."""
@@ -128,14 +128,14 @@ class Watch:
         self.ledger.clear()
         return shown
 
-    def _judge(self) -> list[Finding]:
+    def _judge(self) -> list[ReportedFinding]:
         changed, self._windows.changed = sorted(self._windows.changed), set()
         if not changed:
             return []
         checks = self._checks()
         known = self._context()
         strong = self._strong(known)
-        findings: list[Finding] = []
+        findings: list[ReportedFinding] = []
         for key in changed:
             if mine := checks[key[0]]:
                 columns = dict(self._windows.by_key[key].columns())

@@ -52,7 +52,7 @@ class Window:
 
 
 @define
-class Windows:
+class RunWindows:
     """The windows of a run, and which of them have changed."""
 
     keep: int = ROWS

@@ -25,7 +25,7 @@ from attrs import define, field
 
 import traces
 from chaos.real.kafka.judge import jars
-from chaos.real.sharing.members import Members, members
+from chaos.real.sharing.members import MembersProcess, members
 from chaos.real.stored.brokers import BrokerProcess, Stored, until
 from chaos.real.stored.zookeeper import zookeeper
 from traces.record import recorded
@@ -102,7 +102,7 @@ class Member:
 class JavaMember(Member):
     """Java's KafkaShareConsumer with explicit acknowledgement."""
 
-    jvm: Members = field(kw_only=True)
+    jvm: MembersProcess = field(kw_only=True)
 
     def join(self) -> None:
         self.jvm.ask(self.name, f"join {GROUP} {AT_ONCE}")
@@ -157,7 +157,7 @@ class PythonMember(Member):
 
 
 @define(eq=False)
-class Round:
+class ShareRound:
     """One cluster, its clients, and what is done to it."""
 
     stored: Stored
@@ -219,22 +219,22 @@ class Round:
             time.sleep(0.2)
 
 
-def kill_leader(run: Round) -> None:
+def kill_leader(run: ShareRound) -> None:
     run.kill(run.leader(TOPIC), "which leads the topic")
     run.write(SESSION_S + 1)
 
 
-def kill_state(run: Round) -> None:
+def kill_state(run: ShareRound) -> None:
     run.kill(run.leader(STATE), "which leads the state of share groups")
     run.write(SESSION_S + 1)
 
 
-def kill_coordinator(run: Round) -> None:
+def kill_coordinator(run: ShareRound) -> None:
     run.kill(run.leader(OFFSETS), "which coordinates the group")
     run.write(SESSION_S + 1)
 
 
-def kill_two(run: Round) -> None:
+def kill_two(run: ShareRound) -> None:
     """One behind the other: for a while nobody can write."""
     first = run.leader(STATE)
     run.kill(first, "which leads the state of share groups")
@@ -243,7 +243,7 @@ def kill_two(run: Round) -> None:
     run.write(SESSION_S)
 
 
-def kill_and_return(run: Round) -> None:
+def kill_and_return(run: ShareRound) -> None:
     """Back before its session has ended."""
     broker = run.rng.choice(BROKERS)
     run.kill(broker, "which is back at once")
@@ -252,7 +252,7 @@ def kill_and_return(run: Round) -> None:
     run.write(1)
 
 
-KINDS: tuple[Callable[[Round], None], ...] = (
+KINDS: tuple[Callable[[ShareRound], None], ...] = (
     *(kill_leader, kill_state, kill_state, kill_coordinator, kill_two, kill_and_return),
 )
 
@@ -317,7 +317,7 @@ def play(number: int, seed: int, kills: int, folder: Path) -> dict[str, Any]:
             ]
             for one in several:
                 one.start()
-            run = Round(stored, producer, several, rng)
+            run = ShareRound(stored, producer, several, rng)
             until(lambda: bool(stored.state(STATE) and stored.state(OFFSETS)))
             run.heal()
             run.write(2)
@@ -334,7 +334,7 @@ def play(number: int, seed: int, kills: int, folder: Path) -> dict[str, Any]:
             last = JavaMember(*seeded("last"), jvm=jvm)
             last.start()
             run.members.append(last)
-            last_run = Round(stored, producer, [last], rng)
+            last_run = ShareRound(stored, producer, [last], rng)
             last_run.rest()
             last.end()
             jvm.tell("watcher", "stop")

@@ -19,7 +19,7 @@ _LEAN = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @define
-class Members:
+class MembersProcess:
     """The JVM that members of groups live in."""
 
     process: "subprocess.Popen[str]"
@@ -63,7 +63,7 @@ class Members:
 @contextmanager
 def members(
     folder: Path, classpath: str, bootstrap: str, run: Path, topic: str
-) -> Generator[Members]:
+) -> Generator[MembersProcess]:
     """The JVM, on Kafka's jars of this class path; it records into `run`."""
     classes, log = folder / "classes", folder / "members.log"
     compiled = ("javac", "-nowarn", "-cp", classpath, "-d", classes, SOURCE)
@@ -76,7 +76,7 @@ def members(
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
         process = subprocess.Popen(command, text=True, **pipes)
     try:
-        yield Members(process, log)
+        yield MembersProcess(process, log)
     finally:
         process.kill()
         process.wait()

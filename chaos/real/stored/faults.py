@@ -35,7 +35,7 @@ import traces
 from chaos.real.stored.brokers import BrokerProcess, Stored, until
 from chaos.real.stored.observed_pipe import StepsFile
 from chaos.real.stored.observed_traces import Merge
-from chaos.real.stored.proxy import Proxy
+from chaos.real.stored.proxy import ZooKeeperProxy
 from chaos.real.stored.zookeeper import zookeeper
 from chaos.real.transacting.clients import GROUP, PARTITIONS, SINK, Clients, places
 from chaos.real.transacting.outputs import of_applications
@@ -64,7 +64,7 @@ class Round:
     """One cluster, its clients, and what is done to it."""
 
     stored: Stored
-    proxies: dict[int, Proxy]
+    proxies: dict[int, ZooKeeperProxy]
     writer: Any
     reader: Any
     rng: Random
@@ -217,12 +217,12 @@ KINDS: tuple[Callable[[Round], None], ...] = (
 @contextmanager
 def cluster(
     folder: Path, settings: Mapping[str, Any] | None = None
-) -> Generator[tuple[Stored, dict[int, Proxy]]]:
+) -> Generator[tuple[Stored, dict[int, ZooKeeperProxy]]]:
     """Three brokers, each with a proxy of its own before ZooKeeper."""
     with zookeeper(folder) as [server]:
         client: Any = KazooClient(server.address)
         client.start()
-        proxies = {id: Proxy(server.port) for id in BROKERS}
+        proxies = {id: ZooKeeperProxy(server.port) for id in BROKERS}
         steps = {id: StepsFile(folder / f"pipe-{id}", folder / f"steps-{id}") for id in BROKERS}
         brokers: dict[int, BrokerProcess] = {}
         for id in BROKERS:

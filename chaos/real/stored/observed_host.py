@@ -105,7 +105,7 @@ class ObservedHost(StoredBrokerHost):
         self._write(())
 
     def _delivered(self, output: Any) -> None:
-        if isinstance(output, store.Response) and output.number in self._numbers:
+        if isinstance(output, store.StoreResponse) and output.number in self._numbers:
             operation = self._numbers.pop(output.number)
             if isinstance(output.result, store.MultiDone | MultiFailed):
                 applied = isinstance(output.result, store.MultiDone)
@@ -120,7 +120,7 @@ class ObservedHost(StoredBrokerHost):
                 decided = tuple(one for one in output.decided if self._is_ours(one))
                 if decided:
                     self._deciding.append((output.operation, decided))
-            elif isinstance(output, store.Request):
+            elif isinstance(output, store.StoreRequest):
                 for operation, decided in self._deciding:
                     if output.operation == operation:
                         self._numbers[output.number] = operation

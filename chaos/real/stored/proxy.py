@@ -11,7 +11,7 @@ from chaos.real.kafka.judge import free_port
 
 
 @define(eq=False)
-class Proxy:
+class ZooKeeperProxy:
     """Between one broker and ZooKeeper: connections that can be cut."""
 
     target: int

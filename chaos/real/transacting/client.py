@@ -190,7 +190,7 @@ class Librdkafka:
 
 
 @define(eq=False)
-class Application:
+class ExactlyOnceApplication:
     """Read, process, write: the records, and the offsets, in one transaction (KIP-447).
 
     Rebalances happen within poll, because it has callbacks. Records polled before one are dropped:
@@ -376,7 +376,7 @@ def main() -> int:
     try:
         match task.library:
             case "confluent" if task.group:
-                Application(Librdkafka(task, stopped)).run()
+                ExactlyOnceApplication(Librdkafka(task, stopped)).run()
             case "confluent":
                 Librdkafka(task, stopped).produce()
             case "aiokafka":

@@ -28,7 +28,7 @@ STOP_S = 90.0
 
 
 @frozen
-class Place:
+class LastingClient:
     """A client that runs for the whole time, in one process after the other."""
 
     name: str
@@ -36,12 +36,12 @@ class Place:
     source: str = ""
 
 
-def places(source: str = "", applications: int = 2) -> list[Place]:
+def places(source: str = "", applications: int = 2) -> list[LastingClient]:
     """A producer of each library, and applications of librdkafka if there is a source."""
     libraries = "confluent", "aiokafka", "kafka-python"
-    producers = [Place(f"p{n}", library) for n, library in enumerate(libraries)]
+    producers = [LastingClient(f"p{n}", library) for n, library in enumerate(libraries)]
     there = range(applications if source else 0)
-    return [*producers, *(Place(f"app{n}", "confluent", source) for n in there)]
+    return [*producers, *(LastingClient(f"app{n}", "confluent", source) for n in there)]
 
 
 @define(eq=False)
@@ -63,7 +63,7 @@ class ClientProcess:
             self.asleep = False
 
 
-Marks: TypeAlias = dict[Place, tuple[str, int]]
+Marks: TypeAlias = dict[LastingClient, tuple[str, int]]
 """Of each place the name of its process, and how many transactions that has committed."""
 
 
@@ -75,13 +75,13 @@ class Clients:
     folder: Path
     rng: Random
     timeout_ms: int = TIMEOUT_MS
-    current: dict[Place, ClientProcess] = field(factory=dict[Place, ClientProcess])
+    current: dict[LastingClient, ClientProcess] = field(factory=dict[LastingClient, ClientProcess])
     former: list[ClientProcess] = field(factory=list[ClientProcess])
     done: Counter[str] = field(factory=Counter[str])
     stuck: list[str] = field(factory=list[str])
     started: int = 0
 
-    def start(self, place: Place) -> None:
+    def start(self, place: LastingClient) -> None:
         """Another process takes the place; one that runs there goes on as a zombie."""
         if place in self.current:
             self.former.append(self.current[place])

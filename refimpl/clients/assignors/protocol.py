@@ -22,7 +22,7 @@ from refimpl.clients.assignors.user_data import (
 )
 from refimpl.java_hash import string_order
 from refimpl.records.consumer_protocol import (
-    Assignment,
+    ConsumerProtocolAssignment,
     OwnedTopic,
     Subscription,
     read_versioned,
@@ -113,14 +113,14 @@ def write_assignment(partitions: Iterable[Partition], version: int = LATEST_VERS
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
     assigned = tuple(OwnedTopic(topic, tuple(numbers)) for topic, numbers in topics.items())
-    return write_versioned(Assignment(assigned_partitions=assigned), version)
+    return write_versioned(ConsumerProtocolAssignment(assigned_partitions=assigned), version)
 
 
 def read_assignment(data: bytes) -> tuple[Partition, ...]:
     """A member's part, as it reads it; no bytes stand for none. Raises CorruptBatch."""
     if not data:
         return ()
-    found, _ = read_versioned(Assignment, data)
+    found, _ = read_versioned(ConsumerProtocolAssignment, data)
     return partitions_of(found.assigned_partitions)
 
 

@@ -9,7 +9,7 @@ from refimpl.clients.assignors.model import NO_GENERATION, Partition
 from refimpl.errors import CorruptBatch
 from refimpl.java_hash import HashSet, string_hash
 from refimpl.records.consumer_protocol import OwnedTopic
-from refimpl.records.schema import Int32, Reader, read, since, write
+from refimpl.records.schema import Int32, RecordReader, read, since, write
 
 WITH_GENERATION, WITHOUT_GENERATION = 1, 0
 
@@ -45,7 +45,7 @@ def read_sticky(data: bytes | None) -> tuple[tuple[Partition, ...], int | None]:
         return (), None
     for version in (WITH_GENERATION, WITHOUT_GENERATION):
         try:
-            found = read(StickyUserData, Reader(data), version)
+            found = read(StickyUserData, RecordReader(data), version)
         except CorruptBatch:
             continue
         generation = found.generation if version == WITH_GENERATION else None
@@ -63,7 +63,7 @@ def read_cooperative(data: bytes | None) -> int | None:
     if data is None:
         return None
     try:
-        return read(CooperativeUserData, Reader(data), 0).generation
+        return read(CooperativeUserData, RecordReader(data), 0).generation
     except CorruptBatch:
         return NO_GENERATION
 

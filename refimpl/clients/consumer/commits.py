@@ -8,11 +8,11 @@ from attrs import define, field
 from refimpl.clients.consumer.coordinator import Coordinator
 from refimpl.clients.consumer.errors import NOT_A_MEMBER
 from refimpl.clients.consumer.membership import Membership
-from refimpl.clients.consumer.position import Offset
+from refimpl.clients.consumer.position import OffsetAndEpoch
 from refimpl.messages import group as g
 from refimpl.messages.broker import TopicPartition
 
-Offsets = Mapping[TopicPartition, tuple[Offset, str]]
+Offsets = Mapping[TopicPartition, tuple[OffsetAndEpoch, str]]
 Then = Callable[[int, str | None], None]
 REBALANCING, STALE = "REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH"
 

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.clients.consumer.errors import COORDINATOR_BUSY, COORDINATOR_MOVED
-from refimpl.clients.network import Network, Then, coordinator_at
+from refimpl.clients.network import NetworkClient, Then, coordinator_at
 from refimpl.messages.group import GROUP, FindCoordinatorRequest, FindCoordinatorResponse
 
 
@@ -15,7 +15,7 @@ class Coordinator:
     """The broker that a group's requests go to."""
 
     group: str
-    network: Network
+    network: NetworkClient
     target: int | None = None
     #: Why there can be none, such as GROUP_AUTHORIZATION_FAILED
     error: str | None = None

@@ -12,11 +12,11 @@ from attrs import define, field
 
 from refimpl.clients.consumer.config import ConsumerConfig
 from refimpl.clients.consumer.errors import FETCH_AGAIN, WAIT
-from refimpl.clients.consumer.position import FETCHING, NONE, Offset, Position
+from refimpl.clients.consumer.position import FETCHING, NONE, OffsetAndEpoch, Position
 from refimpl.clients.consumer.records import Fetched, Opener
-from refimpl.clients.consumer.sessions import Session
+from refimpl.clients.consumer.sessions import ConsumerFetchSession
 from refimpl.clients.metadata import NOBODY, ClientMetadata
-from refimpl.clients.network import Network
+from refimpl.clients.network import NetworkClient
 from refimpl.errors import Refusal
 from refimpl.messages.broker import (
     READ_COMMITTED,
@@ -33,14 +33,16 @@ class Fetcher:
     """The fetches of one consumer."""
 
     config: ConsumerConfig
-    network: Network
+    network: NetworkClient
     positions: dict[TopicPartition, Position]
     opener: Opener
     #: Tells the application of an error: name, sentence, partitions
     fail: Callable[[str, str, tuple[TopicPartition, ...]], None]
     #: A position is no more in the log
     reset: Callable[[TopicPartition, Position], None]
-    sessions: dict[int, Session] = field(factory=dict[int, Session], init=False)
+    sessions: dict[int, ConsumerFetchSession] = field(
+        factory=dict[int, ConsumerFetchSession], init=False
+    )
     _asked: set[int] = field(factory=set[int], init=False)
     #: The partition that is returned next, and those behind it
     _turn: list[TopicPartition] = field(factory=list[TopicPartition], init=False)
@@ -86,7 +88,7 @@ class Fetcher:
         return self.metadata.leader(name)
 
     def _ask(self, now: int, node: int, wanted: dict[TopicPartition, FetchPartition]) -> None:
-        session = self.sessions.setdefault(node, Session())
+        session = self.sessions.setdefault(node, ConsumerFetchSession())
         named, forgotten = session.named(wanted)
         config = self.config
         body = FetchRequest(
@@ -148,7 +150,7 @@ class Fetcher:
         if self.config.isolation_level == READ_COMMITTED:
             aborted = sorted(one.aborted_transactions or (), key=lambda txn: txn.first_offset)
         batches = iter(self.opener.batches(one.partition, one.records))
-        at = Offset(asked.fetch_offset, position.epoch)
+        at = OffsetAndEpoch(asked.fetch_offset, position.epoch)
         buffer = Fetched(at, batches, aborted)
         position.fetched(asked.fetch_offset, asked.current_leader_epoch, buffer)
         if one.partition not in self._turn:

@@ -18,11 +18,11 @@ from refimpl.clients.consumer.position import (
     NONE,
     RESETTING,
     VALIDATING,
-    Offset,
+    OffsetAndEpoch,
     Position,
 )
 from refimpl.clients.metadata import NOBODY
-from refimpl.clients.network import Network, Then
+from refimpl.clients.network import NetworkClient, Then
 from refimpl.clients.producer.errors import OLD_METADATA, RETRIABLE
 from refimpl.configs import duration_ms
 from refimpl.errors import Refusal
@@ -63,7 +63,7 @@ class Lookups:
     """All questions about offsets of one consumer."""
 
     config: ConsumerConfig
-    network: Network
+    network: NetworkClient
     positions: dict[TopicPartition, Position]
     fail: Fail
     coordinator: Coordinator | None = None
@@ -164,7 +164,7 @@ class Lookups:
                 if position.state == INITIALIZING:  # the application hears of it first
                     self._not_before = now + self.network.backoff.wait_ms(0)
             else:
-                position.begin(Offset(one.offset, one.leader_epoch))
+                position.begin(OffsetAndEpoch(one.offset, one.leader_epoch))
 
     def _error_of(self, now: int, answer: g.OffsetFetchResponse | None) -> str | None:
         assert self.coordinator is not None
@@ -206,7 +206,7 @@ class Lookups:
                 position.reset("latest")
             else:
                 strategy = position.strategy or ""
-                position.complete_reset(strategy, Offset(one.offset, one.leader_epoch))
+                position.complete_reset(strategy, OffsetAndEpoch(one.offset, one.leader_epoch))
 
     def _is_void(self, name: TopicPartition, position: Position, question: Any) -> bool:
         """True if the position is gone, or asks something else by now."""
@@ -245,11 +245,11 @@ class Lookups:
             if error is not None:
                 self._again(now, name, position, error)
             else:
-                self._compare(name, position, Offset(end, epoch))
+                self._compare(name, position, OffsetAndEpoch(end, epoch))
 
-    def _compare(self, name: TopicPartition, position: Position, end: Offset) -> None:
+    def _compare(self, name: TopicPartition, position: Position, end: OffsetAndEpoch) -> None:
         resets = self.config.auto_offset_reset != "none"
-        at = Offset(position.offset, position.epoch)
+        at = OffsetAndEpoch(position.offset, position.epoch)
         try:
             result = position.complete_validation(at, position.leader_epoch, end, resets=resets)
         except Refusal:

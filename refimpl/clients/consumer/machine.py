@@ -26,26 +26,26 @@ from refimpl.clients.consumer.messages import (
     AskCommitted,
     AskOffsets,
     AutoCommitted,
-    Call,
+    CallDone,
     Called,
-    Close,
+    CallFailed,
+    CallListener,
+    CloseConsumer,
     CommitOffsets,
     Disconnect,
     Disconnected,
-    Done,
     Input,
     Kind,
     Output,
     Poll,
     Polled,
-    Refused,
     Unsubscribe,
 )
-from refimpl.clients.consumer.position import Offset, Position
+from refimpl.clients.consumer.position import OffsetAndEpoch, Position
 from refimpl.clients.consumer.reconciling import ReconcilingMembership
 from refimpl.clients.consumer.records import Opener
 from refimpl.clients.metadata import NOBODY, ClientMetadata
-from refimpl.clients.network import Network
+from refimpl.clients.network import NetworkClient
 from refimpl.clients.producer.errors import RETRIABLE
 from refimpl.clients.requests import Nodes
 from refimpl.errors import Refusal
@@ -60,7 +60,7 @@ MOST_IN_FLIGHT = 100
 
 
 @define(eq=False)
-class Change:
+class AssignmentChange:
     """A change of the assignment that the application has to hear of, and what follows it."""
 
     kind: Kind
@@ -83,7 +83,7 @@ class ConsumerMachine:
     #: The time of day at time 0 of its clock
     epoch_ms: int = 0
     metadata: ClientMetadata = field(init=False)
-    network: Network = field(init=False)
+    network: NetworkClient = field(init=False)
     positions: dict[TopicPartition, Position] = field(
         factory=dict[TopicPartition, Position], init=False
     )
@@ -96,17 +96,17 @@ class ConsumerMachine:
     topics: frozenset[str] = field(default=frozenset(), init=False)
     pattern: "Pattern[str] | None" = field(default=None, init=False)
     _outputs: list[Output] = field(factory=list[Output], init=False)
-    _changes: deque[Change] = field(factory=deque[Change], init=False)
+    _changes: deque[AssignmentChange] = field(factory=deque[AssignmentChange], init=False)
     _calling: bool = field(default=False, init=False)
     _poll: Poll | None = field(default=None, init=False)
     _poll_until: int = field(default=0, init=False)
     _last_poll: int | None = field(default=None, init=False)
     #: The call in which the application hears of changes
     _caller: Any = field(default=None, init=False)
-    _leaving: "Unsubscribe | Close | None" = field(default=None, init=False)
+    _leaving: "Unsubscribe | CloseConsumer | None" = field(default=None, init=False)
     _left: bool = field(default=False, init=False)
     _leave_until: float = field(default=inf, init=False)
-    _errors: deque[Refused] = field(factory=deque[Refused], init=False)
+    _errors: deque[CallFailed] = field(factory=deque[CallFailed], init=False)
     _next_commit: int = field(default=0, init=False)
     _committing: bool = field(default=False, init=False)
     _metadata_seen: int = field(default=-1, init=False)
@@ -122,7 +122,7 @@ class ConsumerMachine:
         )
         self.metadata = ClientMetadata(self.bootstrap, config.metadata_max_age_ms)
         nodes = Nodes(reconnect, config.request_timeout_ms, MOST_IN_FLIGHT)
-        self.network = Network(
+        self.network = NetworkClient(
             *(self.id, nodes, self.metadata, retry, config.allow_auto_create_topics),
             *(config.rebootstraps, config.rebootstrap_trigger_ms),
         )
@@ -192,7 +192,7 @@ class ConsumerMachine:
         if known is not None and known.node != NOBODY:
             position.learn(known.epoch)
 
-    def seek(self, name: TopicPartition, to: Offset) -> None:
+    def seek(self, name: TopicPartition, to: OffsetAndEpoch) -> None:
         """Go on at this offset. Errors of the position before are no errors of this one."""
         self.positions[name].seek(to)
         self._forget_errors(name)
@@ -222,7 +222,9 @@ class ConsumerMachine:
         names = tuple(sorted(one for one in partitions if one in self.positions))
         for name in names:
             self.positions[name].revoke()
-        self._changes.append(Change("revoked", names, then, self.config.enable_auto_commit))
+        self._changes.append(
+            AssignmentChange("revoked", names, then, self.config.enable_auto_commit)
+        )
 
     def lose(self, now: int, partitions: Collection[TopicPartition], then: Step) -> None:
         """These are lost. What was to be revoked or taken before that is void."""
@@ -237,7 +239,7 @@ class ConsumerMachine:
         )
         for name in names:
             self.positions[name].revoking = True
-        self._changes.append(Change("lost", names, then))
+        self._changes.append(AssignmentChange("lost", names, then))
 
     def take(self, now: int, partitions: Collection[TopicPartition]) -> None:
         """These are owned from now on."""
@@ -245,11 +247,11 @@ class ConsumerMachine:
         for name in names:
             self.metadata.use(name.topic, now)
             self._own(name, unannounced=True)
-        self._changes.append(Change("assigned", names, _nothing))
+        self._changes.append(AssignmentChange("assigned", names, _nothing))
 
     def fail(self, error: str, message: str, partitions: tuple[TopicPartition, ...] = ()) -> None:
         """The application's next poll ends with this error, once."""
-        new = Refused(None, error, message, partitions)
+        new = CallFailed(None, error, message, partitions)
         if new not in self._errors:
             self._errors.append(new)
 
@@ -277,7 +279,7 @@ class ConsumerMachine:
                 self._commit(now, message)
             case AskOffsets() | AskCommitted():
                 self._ask(now, message)
-            case Unsubscribe() | Close():
+            case Unsubscribe() | CloseConsumer():
                 self._leave(now, message)
             case Timer():
                 self._timer = inf
@@ -407,11 +409,11 @@ class ConsumerMachine:
                 return
             if change.partitions or (change.kind == "assigned" and not self._leaving):
                 self._calling = True
-                self._outputs.append(Call(self._caller, change.kind, change.partitions))
+                self._outputs.append(CallListener(self._caller, change.kind, change.partitions))
                 return
             self._changed(now)
 
-    def _commit_before(self, now: int, change: Change) -> bool:
+    def _commit_before(self, now: int, change: AssignmentChange) -> bool:
         """True once the positions before a change are committed, or cannot be."""
         offsets = self._consumed()
         if not change.committing and offsets and self.commits is not None:
@@ -445,7 +447,7 @@ class ConsumerMachine:
 
     # Commits
 
-    def _consumed(self) -> Mapping[TopicPartition, tuple[Offset, str]]:
+    def _consumed(self) -> Mapping[TopicPartition, tuple[OffsetAndEpoch, str]]:
         """The positions behind what was returned."""
         found = {name: one.consumed for name, one in self.positions.items()}
         return {name: (at, "") for name, at in found.items() if at is not None}
@@ -458,7 +460,7 @@ class ConsumerMachine:
     def _auto_commit(self, now: int) -> None:
         """Commit what earlier polls have returned: the next one says that it is processed."""
         self._next_commit = now + self.config.auto_commit_interval_ms
-        offsets: dict[TopicPartition, tuple[Offset, str]] = {}
+        offsets: dict[TopicPartition, tuple[OffsetAndEpoch, str]] = {}
         for name, position in self.positions.items():
             with suppress(Refusal):
                 offsets[name] = position.auto_commit(), ""
@@ -481,16 +483,18 @@ class ConsumerMachine:
     def _commit(self, now: int, call: CommitOffsets) -> None:
         """The application's own commit."""
         if self.commits is None:
-            self._outputs.append(Refused(call.handle, "INVALID_GROUP_ID", "there is no group.id"))
+            self._outputs.append(
+                CallFailed(call.handle, "INVALID_GROUP_ID", "there is no group.id")
+            )
             return
         offsets = self._consumed() if call.offsets is None else call.offsets
 
         def committed(at: int, error: str | None) -> None:
             if error is None:
-                self._outputs.append(Done(call.handle, offsets))
+                self._outputs.append(CallDone(call.handle, offsets))
             else:
                 sentence = "the offsets are not committed"
-                self._outputs.append(Refused(call.handle, error, sentence, tuple(offsets)))
+                self._outputs.append(CallFailed(call.handle, error, sentence, tuple(offsets)))
 
         self.commits.commit(offsets, committed, self._until(now, call.timeout_ms, call.retries))
 
@@ -504,25 +508,27 @@ class ConsumerMachine:
     def _ask(self, now: int, call: "AskOffsets | AskCommitted") -> None:
         committed = isinstance(call, AskCommitted)
         if committed and self.coordinator is None:
-            self._outputs.append(Refused(call.handle, "INVALID_GROUP_ID", "there is no group.id"))
+            self._outputs.append(
+                CallFailed(call.handle, "INVALID_GROUP_ID", "there is no group.id")
+            )
             return
         wanted = dict.fromkeys(call.partitions, 0) if committed else call.times
 
         def told(at: int, found: Any, error: str | None) -> None:
             if error is None:
-                self._outputs.append(Done(call.handle, found))
+                self._outputs.append(CallDone(call.handle, found))
             else:
                 sentence = "the offsets cannot be told"
-                self._outputs.append(Refused(call.handle, error, sentence, tuple(wanted)))
+                self._outputs.append(CallFailed(call.handle, error, sentence, tuple(wanted)))
 
         until = self._until(now, call.timeout_ms)
         self.lookups.queries.append(Query(wanted, told, until, committed))
 
     # The end
 
-    def _leave(self, now: int, call: "Unsubscribe | Close") -> None:
+    def _leave(self, now: int, call: "Unsubscribe | CloseConsumer") -> None:
         """Give up everything: with a last commit, if it closes."""
-        closes = isinstance(call, Close)
+        closes = isinstance(call, CloseConsumer)
         self._leaving, self._left, self._caller = call, False, call.handle
         patience = call.timeout_ms if closes else None
         self._leave_until = self._until(now, patience)
@@ -536,7 +542,7 @@ class ConsumerMachine:
             else ()
         )
         commits = closes and self.config.enable_auto_commit
-        self._changes.append(Change("revoked", names, self._go, commits))
+        self._changes.append(AssignmentChange("revoked", names, self._go, commits))
         for name in names:
             self.positions[name].revoke()
 
@@ -563,8 +569,8 @@ class ConsumerMachine:
         if self.commits is not None:
             self.commits.membership = None
         self._leaving, self._caller, self._leave_until, self._last_poll = None, None, inf, None
-        self.is_closed = isinstance(call, Close)
-        self._outputs.append(Done(call.handle))
+        self.is_closed = isinstance(call, CloseConsumer)
+        self._outputs.append(CallDone(call.handle))
 
 
 def _nothing(now: int) -> None:

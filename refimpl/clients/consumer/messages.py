@@ -6,7 +6,7 @@ A call of the application has a handle, by which its host knows it; its result c
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from refimpl.clients.consumer.position import Offset
+from refimpl.clients.consumer.position import OffsetAndEpoch
 from refimpl.clients.producer.messages import Disconnect, Disconnected
 from refimpl.messages.broker import Request, Response, Timer, TopicPartition
 
@@ -27,7 +27,7 @@ class CommitOffsets(NamedTuple):
     """
 
     handle: Any
-    offsets: Mapping[TopicPartition, tuple[Offset, str]] | None = None
+    offsets: Mapping[TopicPartition, tuple[OffsetAndEpoch, str]] | None = None
     retries: bool = True
     timeout_ms: int | None = None
 
@@ -58,7 +58,7 @@ class Unsubscribe(NamedTuple):
     handle: Any
 
 
-class Close(NamedTuple):
+class CloseConsumer(NamedTuple):
     """Commit what is to be committed automatically, give up everything, and leave the group."""
 
     handle: Any
@@ -72,14 +72,14 @@ class Polled(NamedTuple):
     records: Sequence[tuple[TopicPartition, Sequence[Any]]] = ()
 
 
-class Done(NamedTuple):
+class CallDone(NamedTuple):
     """The result of another call: offsets that were committed or asked for, or None."""
 
     handle: Any
     value: Any = None
 
 
-class Refused(NamedTuple):
+class CallFailed(NamedTuple):
     """A call fails: Kafka's name of the error, a sentence, and the partitions it is about."""
 
     handle: Any
@@ -88,7 +88,7 @@ class Refused(NamedTuple):
     partitions: Sequence[TopicPartition] = ()
 
 
-class Call(NamedTuple):
+class CallListener(NamedTuple):
     """Call the application's listener in the call of this handle, and answer with `Called`."""
 
     handle: Any
@@ -99,7 +99,7 @@ class Call(NamedTuple):
 class AutoCommitted(NamedTuple):
     """Positions were committed automatically."""
 
-    offsets: Mapping[TopicPartition, tuple[Offset, str]]
+    offsets: Mapping[TopicPartition, tuple[OffsetAndEpoch, str]]
 
 
 Input: TypeAlias = (
@@ -109,9 +109,11 @@ Input: TypeAlias = (
     | AskCommitted
     | Called
     | Unsubscribe
-    | Close
+    | CloseConsumer
     | Response
     | Disconnected
     | Timer
 )
-Output: TypeAlias = Request | Disconnect | Timer | Polled | Done | Refused | Call | AutoCommitted
+Output: TypeAlias = (
+    Request | Disconnect | Timer | Polled | CallDone | CallFailed | CallListener | AutoCommitted
+)

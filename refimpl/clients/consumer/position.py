@@ -30,7 +30,7 @@ Question = tuple[str, str | None, int, int, int]
 Validation = Literal["valid", "truncated", "unknown"]
 
 
-class Offset(NamedTuple):
+class OffsetAndEpoch(NamedTuple):
     """An offset, and the leader epoch of the record before it; -1 if that is not known."""
 
     offset: int
@@ -41,7 +41,7 @@ class Buffer(Protocol):
     """Records that were fetched, and are not returned yet."""
 
     @property
-    def position(self) -> Offset:
+    def position(self) -> OffsetAndEpoch:
         """The position of the first one."""
         ...
 
@@ -90,13 +90,13 @@ class Position:
 
     # Where to begin
 
-    def begin(self, committed: Offset) -> None:
+    def begin(self, committed: OffsetAndEpoch) -> None:
         """Start at the group's committed offset, unless there is a position by now."""
         if self.state != INITIALIZING:
             raise HasPosition
         self._stand_at(committed)
 
-    def seek(self, to: Offset) -> None:
+    def seek(self, to: OffsetAndEpoch) -> None:
         """The application goes on elsewhere; what was fetched is dropped."""
         self._stand_at(to)
 
@@ -106,13 +106,13 @@ class Position:
         self.offset = self.epoch = NONE
         self.buffer, self.not_before = None, 0
 
-    def complete_reset(self, strategy: str, found: Offset) -> None:
+    def complete_reset(self, strategy: str, found: OffsetAndEpoch) -> None:
         """The leader has answered; whoever has moved the position since then goes before it."""
         if self.state != RESETTING or self.strategy != strategy:
             raise NotResetting(strategy, self.state, self.strategy)
         self._stand_at(found)
 
-    def _stand_at(self, at: Offset) -> None:
+    def _stand_at(self, at: OffsetAndEpoch) -> None:
         self.offset, self.epoch = at
         self.buffer, self.strategy = None, None
         self._check()
@@ -137,7 +137,7 @@ class Position:
             self._check()
 
     def complete_validation(
-        self, asked: Offset, leader_epoch: int, end: Offset, *, resets: bool
+        self, asked: OffsetAndEpoch, leader_epoch: int, end: OffsetAndEpoch, *, resets: bool
     ) -> Validation:
         """The leader has said where its log ends in the position's epoch, or that it has no such.
 
@@ -222,14 +222,14 @@ class Position:
     # Commits
 
     @property
-    def consumed(self) -> Offset | None:
+    def consumed(self) -> OffsetAndEpoch | None:
         """The position behind all records that were returned: all that may be committed.
 
         One that the leader has not validated is none.
         """
-        return Offset(self.offset, self.epoch) if self.state == FETCHING else None
+        return OffsetAndEpoch(self.offset, self.epoch) if self.state == FETCHING else None
 
-    def auto_commit(self) -> Offset:
+    def auto_commit(self) -> OffsetAndEpoch:
         """The position for an automatic commit at a poll; what is given up has its own commit."""
         if self.revoking:
             raise BeingRevoked
@@ -237,7 +237,7 @@ class Position:
             raise NoPosition(self.state)
         return self.consumed
 
-    def revoke(self) -> Offset | None:
+    def revoke(self) -> OffsetAndEpoch | None:
         """It is being given up: nothing is returned after the last commit, which is of this."""
         if self.revoking:
             raise BeingRevoked

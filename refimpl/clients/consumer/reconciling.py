@@ -31,8 +31,8 @@ class Said(NamedTuple):
 class ReconcilingMembership(Membership):
     """One member; its machine says what it owns, and what it was assigned."""
 
-    machine: consumer_membership.Membership = field(
-        factory=consumer_membership.Membership, init=False
+    machine: consumer_membership.ConsumerMembership = field(
+        factory=consumer_membership.ConsumerMembership, init=False
     )
     interval_ms: int = field(default=FIRST_INTERVAL_MS, init=False)
     #: The next heartbeat reports everything

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from attrs import define, field
 
-from refimpl.clients.consumer.position import NONE, Offset
+from refimpl.clients.consumer.position import NONE, OffsetAndEpoch
 from refimpl.messages.broker import TopicPartition
 from refimpl.storage.format.txn_index import AbortedTxn
 
@@ -83,7 +83,7 @@ class Opener(Protocol):
 class Fetched:
     """The records that one fetch has brought of a partition, and how much of it was returned."""
 
-    position: Offset
+    position: OffsetAndEpoch
     batches: Iterator[FetchedBatch]
     #: None unless only what is committed counts
     aborted: list[AbortedTxn] | None = None
@@ -113,9 +113,9 @@ class Fetched:
         batch = self._batch
         assert batch is not None
         if self._at == len(self._records) and self.unreadable is None:
-            self.position = Offset(batch.next_offset, batch.leader_epoch)
+            self.position = OffsetAndEpoch(batch.next_offset, batch.leader_epoch)
         elif part:
-            self.position = Offset(part[-1].offset + 1, batch.leader_epoch)
+            self.position = OffsetAndEpoch(part[-1].offset + 1, batch.leader_epoch)
 
     def _open(self) -> bool:
         """Go on with the next batch that has records; False if there is none that can be read."""
@@ -125,7 +125,7 @@ class Fetched:
             if batch.next_offset <= self.position.offset:
                 continue
             if not self._counts(batch):
-                self.position = Offset(batch.next_offset, batch.leader_epoch)
+                self.position = OffsetAndEpoch(batch.next_offset, batch.leader_epoch)
                 continue
             read = batch.read(self.position.offset)
             self._batch, self._records, self._at = batch, read.records, 0
@@ -134,7 +134,7 @@ class Fetched:
                 return True
             if read.error is not None:
                 return False
-            self.position = Offset(batch.next_offset, batch.leader_epoch)
+            self.position = OffsetAndEpoch(batch.next_offset, batch.leader_epoch)
         self.is_empty = True
         return False
 

@@ -16,7 +16,7 @@ NO_SESSION = 0
 
 
 @define(eq=False)
-class Session:
+class ConsumerFetchSession:
     """A client's session with one broker. In epoch 0 the next request names everything."""
 
     id: int = NO_SESSION

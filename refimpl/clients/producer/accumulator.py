@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from refimpl.clients.backoff import Backoff
-from refimpl.clients.metadata import NOBODY, ClientMetadata, Topic
+from refimpl.clients.metadata import NOBODY, ClientMetadata, KnownTopic
 from refimpl.clients.producer.batch import BuilderFactory, Headers, ProducerBatch
 from refimpl.clients.producer.config import ProducerConfig
 from refimpl.clients.producer.delivery import Delivery, Sequences
@@ -80,7 +80,7 @@ class Accumulator:
 
     # Records
 
-    def append(self, now: int, record: ToAppend, topic: Topic) -> "Appended | None":
+    def append(self, now: int, record: ToAppend, topic: KnownTopic) -> "RecordAppendResult | None":
         """Put a record into a batch; None if there is no memory for another one."""
         sticky = None
         while True:
@@ -104,14 +104,14 @@ class Accumulator:
                 if sticky is not None:
                     grown = last.builder.size - size
                     sticky.filled(grown, is_full, topic.partitions, topic.available)
-                return Appended(last, is_full or len(one.queue) > 1, False)
+                return RecordAppendResult(last, is_full or len(one.queue) > 1, False)
             last.closed = True  # and with that another partition may be chosen
         batch = self._begin(now, TopicPartition(record.topic, number), record)
         if batch is None:
             return None
         if sticky is not None:
             sticky.filled(batch.builder.size, batch.is_full, topic.partitions, topic.available)
-        return Appended(batch, len(one.queue) > 1 or batch.is_full, True)
+        return RecordAppendResult(batch, len(one.queue) > 1 or batch.is_full, True)
 
     def _queue(self, topic: str, number: int) -> Sequences:
         """The batches of a partition; a look-up for each record costs less without its name."""
@@ -306,7 +306,7 @@ class Accumulator:
         return parts
 
 
-class Appended(NamedTuple):
+class RecordAppendResult(NamedTuple):
     """The batch that took a record, and whether the sender has something to do now."""
 
     batch: ProducerBatch

@@ -13,10 +13,10 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.clients.backoff import Backoff, Chance
-from refimpl.clients.metadata import ClientMetadata, Topic
+from refimpl.clients.metadata import ClientMetadata, KnownTopic
 from refimpl.clients.producer.accumulator import (
     Accumulator,
-    Appended,
+    RecordAppendResult,
     ToAppend,
 )
 from refimpl.clients.producer.batch import NONE, BuilderFactory, ProducerBatch
@@ -29,7 +29,7 @@ from refimpl.clients.producer.errors import (
 )
 from refimpl.clients.producer.messages import (
     Accepted,
-    Close,
+    CloseProducer,
     Delivered,
     Disconnect,
     Disconnected,
@@ -104,7 +104,7 @@ class ProducerMachine:
     _flushes: list[tuple[Any, set[ProducerBatch], set[int]]] = field(
         factory=list[tuple[Any, set[ProducerBatch], set[int]]], init=False
     )
-    _closing: Close | None = field(default=None, init=False)
+    _closing: CloseProducer | None = field(default=None, init=False)
     _closed_at: float = field(default=inf, init=False)
     _fatal: str | None = field(default=None, init=False)
     #: An InitProducerId or a Metadata request that failed is not sent again before this time
@@ -170,7 +170,7 @@ class ProducerMachine:
                     self._refused(reason)
             case Flush():
                 self._flush(message)
-            case Close():
+            case CloseProducer():
                 self._close(now, message)
             case TransactionCall():
                 self._transact(now, message)
@@ -220,7 +220,9 @@ class ProducerMachine:
             return True
         return placed.is_full or placed.is_new
 
-    def _place(self, now: int, record: ToAppend, topic: Topic) -> "Appended | str | None":
+    def _place(
+        self, now: int, record: ToAppend, topic: KnownTopic
+    ) -> "RecordAppendResult | str | None":
         """The batch that took a record; None if it was failed."""
         if not self._fits(record):
             return None
@@ -255,7 +257,7 @@ class ProducerMachine:
                 return False
         return True
 
-    def _partition(self, record: ToAppend, topic: Topic) -> int | None:
+    def _partition(self, record: ToAppend, topic: KnownTopic) -> int | None:
         """The partition by the partitioner, or by the key; None is left to the batches."""
         if self._choose is not None:
             return self._choose(
@@ -290,7 +292,7 @@ class ProducerMachine:
         self._waiting = kept
         self.accumulator.waiting = sum(1 for one in kept if one.has_metadata)
 
-    def _expire_waiting(self, now: int, one: Waiting, topic: Topic) -> bool:
+    def _expire_waiting(self, now: int, one: Waiting, topic: KnownTopic) -> bool:
         """max.block.ms is over, or the topic cannot be."""
         record = one.record
         if topic.error is not None and topic.error not in RETRIABLE:
@@ -317,7 +319,7 @@ class ProducerMachine:
         self._flushes.append((message.handle, set(self.accumulator.incomplete), waiting))
         self.accumulator.flushing = True
 
-    def _close(self, now: int, message: Close) -> None:
+    def _close(self, now: int, message: CloseProducer) -> None:
         if self.transactions is not None and self.transactions.state in ("open", "abortable"):
             self._abort("the producer is closed")
         self._closing = message
@@ -347,7 +349,7 @@ class ProducerMachine:
             return
         if not self.accumulator.incomplete and not self._waiting:
             self.outputs.append(Flushed(self._closing.handle))
-            self._closing, self._closed_at = Close(None), inf
+            self._closing, self._closed_at = CloseProducer(None), inf
             self._fatal = self._fatal or CLOSED
 
     @property

@@ -27,7 +27,7 @@ class Flush(NamedTuple):
     handle: Any
 
 
-class Close(NamedTuple):
+class CloseProducer(NamedTuple):
     """Take no more records; say when all have their results. After the time-out they are failed."""
 
     handle: Any
@@ -112,7 +112,9 @@ class Disconnect(NamedTuple):
     node: int
 
 
-Input: TypeAlias = ToAppend | Response | Disconnected | Timer | Flush | Close | TransactionCall
+Input: TypeAlias = (
+    ToAppend | Response | Disconnected | Timer | Flush | CloseProducer | TransactionCall
+)
 Output: TypeAlias = (
     Request
     | Disconnect

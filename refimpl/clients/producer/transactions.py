@@ -56,7 +56,7 @@ ABORTABLE = frozenset(
 DONE = "", ""
 
 
-class Call(NamedTuple):
+class PendingCall(NamedTuple):
     """A call of the application that waits for its result."""
 
     handle: Any
@@ -99,7 +99,7 @@ class Transactions:
     _is_begun: bool = field(default=False, init=False)
     #: Another epoch is needed once the transaction is aborted
     _needs_epoch: bool = field(default=False, init=False)
-    _call: Call | None = field(default=None, init=False)
+    _call: PendingCall | None = field(default=None, init=False)
     #: A call of which the application has heard only that it timed out, and what became of it
     _unheard: str | None = field(default=None, init=False)
     _result: tuple[str, str] | None = field(default=None, init=False)
@@ -148,7 +148,7 @@ class Transactions:
         elif kind != self._unheard:
             self._refuse(handle, "INVALID_TXN_STATE", self._must_be_heard(self._unheard))
         else:
-            self._call = Call(handle, kind, now + self.max_block_ms)
+            self._call = PendingCall(handle, kind, now + self.max_block_ms)
             result, self._unheard, self._result = self._result, None, None
             if result == DONE:
                 self._done(kind)
@@ -171,7 +171,7 @@ class Transactions:
         except InvalidTransactionState as refusal:
             self._refuse(handle, *(self.error or (refusal.kafka_error, str(refusal))))
             return
-        self._call = Call(handle, kind, now + self.max_block_ms)
+        self._call = PendingCall(handle, kind, now + self.max_block_ms)
         if kind == "init":
             self.state = "initializing"
         elif kind == "commit":

@@ -7,14 +7,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from refimpl.clients.consumer.messages import (
-    Call,
+    CallDone,
     Called,
-    Close,
-    Done,
+    CallFailed,
+    CallListener,
+    CloseConsumer,
     Input,
     Poll,
     Polled,
-    Refused,
     Unsubscribe,
 )
 from refimpl.edge.clients.consuming import (
@@ -165,7 +165,7 @@ class AsyncConsumer(Consuming):
             return
         if self._loop is not None:
             inbox = Inbox()
-            await self._ask(Close(inbox, int(timeout_s * 1000)), inbox)
+            await self._ask(CloseConsumer(inbox, int(timeout_s * 1000)), inbox)
         self._is_closed = True
         await self._disconnect()
         self._interceptors.close()
@@ -179,13 +179,13 @@ class AsyncConsumer(Consuming):
         self._give(message)
         while True:
             output = await inbox.get()
-            if not isinstance(output, Call):
-                assert isinstance(output, Polled | Done | Refused)
+            if not isinstance(output, CallListener):
+                assert isinstance(output, Polled | CallDone | CallFailed)
                 return output
             await self._call(output)
             self._give(Called())
 
-    async def _call(self, call: Call) -> None:
+    async def _call(self, call: CallListener) -> None:
         listen = self._listening(call)
         if listen is None:
             return

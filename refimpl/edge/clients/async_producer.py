@@ -9,7 +9,7 @@ from refimpl.clients.producer.errors import InvalidTransactionState
 from refimpl.clients.producer.machine import DELIVERY
 from refimpl.clients.producer.messages import (
     Accepted,
-    Close,
+    CloseProducer,
     Delivered,
     Disconnect,
     Failed,
@@ -155,7 +155,7 @@ class AsyncProducer:
         if self._closed is None:
             self._closed = self._loop.create_future()
             timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
-            self._give(Close(self._closed, timeout_ms))
+            self._give(CloseProducer(self._closed, timeout_ms))
         await self._closed
         if self._timer is not None:
             self._timer.cancel()

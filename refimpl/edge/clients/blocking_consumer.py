@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from refimpl.clients.consumer.messages import (
-    Call,
     Called,
-    Close,
+    CallListener,
+    CloseConsumer,
     Input,
     Output,
     Poll,
@@ -125,7 +125,7 @@ class Consumer(Consuming):
         if self._is_closed:
             return
         inbox: SimpleQueue[Any] = SimpleQueue()
-        self._ask(Close(inbox, int(timeout_s * 1000)), inbox)
+        self._ask(CloseConsumer(inbox, int(timeout_s * 1000)), inbox)
         self._is_closed = True
         self._thread.end(self._disconnect())
         self._interceptors.close()
@@ -136,7 +136,7 @@ class Consumer(Consuming):
     def _ask(self, message: Input, inbox: "SimpleQueue[Any]") -> Any:
         """Give the machine a call, and call the listener until its result is there."""
         self._give(message)
-        while isinstance(output := inbox.get(), Call):
+        while isinstance(output := inbox.get(), CallListener):
             listen = self._listening(output)
             try:
                 if listen is not None:

@@ -11,7 +11,7 @@ from refimpl.clients.producer.errors import InvalidTransactionState
 from refimpl.clients.producer.machine import DELIVERY
 from refimpl.clients.producer.messages import (
     Accepted,
-    Close,
+    CloseProducer,
     Delivered,
     Disconnect,
     Failed,
@@ -158,7 +158,7 @@ class Producer:
         if self._closed is None:
             self._closed = Future()
             timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
-            self._loop.call_soon_threadsafe(self._give, Close(self._closed, timeout_ms))
+            self._loop.call_soon_threadsafe(self._give, CloseProducer(self._closed, timeout_ms))
             self._closed.result()
             self._thread.end(self._end())
             self._producing.interceptors.close()

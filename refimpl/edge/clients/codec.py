@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from refimpl.edge.clients import consumer_codec, transaction_codec
-from refimpl.edge.clients.consumer_codec import Address
+from refimpl.edge.clients.consumer_codec import NodeAddress
 from refimpl.messages.broker import (
     MetadataRequest,
     MetadataResponse,
@@ -139,14 +139,14 @@ def correlation_of(frame: Buffer) -> int:
     return _INT32.unpack_from(frame)[0]
 
 
-def decode(body: Any, frame: Buffer) -> tuple[Any, Sequence[Address]]:
+def decode(body: Any, frame: Buffer) -> tuple[Any, Sequence[NodeAddress]]:
     """The answer to a request, and the brokers that it tells of."""
     match body:
         case ProduceRequest():
             return _produced(frame), []
         case MetadataRequest():
             answer = read_response(METADATA, VERSIONS[METADATA], frame, _HEADER)
-            brokers = [Address(one.node_id, one.host, one.port) for one in answer.brokers]
+            brokers = [NodeAddress(one.node_id, one.host, one.port) for one in answer.brokers]
             return _metadata(answer), brokers
         case InitProducerIdRequest():
             answer = read_response(INIT_PRODUCER_ID, VERSIONS[INIT_PRODUCER_ID], frame, _HEADER)
@@ -156,7 +156,7 @@ def decode(body: Any, frame: Buffer) -> tuple[Any, Sequence[Address]]:
             return consumer_codec.decode(_api(body), body, frame)
 
 
-def _api(body: Any) -> consumer_codec.Api:
+def _api(body: Any) -> consumer_codec.ClientApi:
     """The API of a request. Raises KeyError for one that no client sends."""
     return consumer_codec.api_of(body) or transaction_codec.APIS[type(body)]
 

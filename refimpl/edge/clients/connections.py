@@ -17,7 +17,7 @@ from refimpl.clients.network import coordinator_at, node_of
 from refimpl.clients.producer.messages import Disconnected, Unauthenticated
 from refimpl.configs import ConfigError
 from refimpl.edge.clients.codec import (
-    Address,
+    NodeAddress,
     SaslAnswer,
     authenticate,
     authenticated,
@@ -29,7 +29,7 @@ from refimpl.edge.clients.codec import (
 )
 from refimpl.edge.clients.securing import ClientSecurity
 from refimpl.messages.broker import ProduceRequest, Request, Response
-from refimpl.security.logins import ClientLogin, LoginRefused
+from refimpl.security.logins import ClientLogin, LoginFailed
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import FrameReader
 
@@ -59,7 +59,7 @@ def addresses(servers: Iterable[str]) -> list[tuple[str, int]]:
     return found
 
 
-class Connection(asyncio.Protocol):
+class NodeConnection(asyncio.Protocol):
     """Frames to and from one node."""
 
     def __init__(self, owner: "Connections", node: int) -> None:
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
 class LoginSteps:
     """The requests of a login at one connection; they have negative correlation ids."""
 
-    def __init__(self, connection: Connection, login: ClientLogin) -> None:
+    def __init__(self, connection: NodeConnection, login: ClientLogin) -> None:
         self.connection, self.login = connection, login
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sent = 0
@@ -161,7 +161,7 @@ class LoginSteps:
         try:
             answer = handshaken(frame) if self._sent == 1 else authenticated(frame)
             self._answered(answer)
-        except LoginRefused as refused:
+        except LoginFailed as refused:
             self.connection.refuse(LOGIN_FAILED, str(refused))
         except WireError:
             log.warning("node %d answers a login wrongly", self.connection.node, exc_info=True)
@@ -210,7 +210,7 @@ class Connections:
     answered: Callable[[Response], None]
     disconnected: Callable[[Disconnected], None]
     _addresses: dict[int, tuple[str, int]] = field(init=False)
-    _open: dict[int, Connection] = field(factory=dict[int, Connection], init=False)
+    _open: dict[int, NodeConnection] = field(factory=dict[int, NodeConnection], init=False)
     _sent: dict[int, Request] = field(factory=dict[int, Request], init=False)
     _tasks: set[asyncio.Task[None]] = field(factory=set[asyncio.Task[None]], init=False)
     _chance: Random = field(factory=Random, init=False)
@@ -230,7 +230,7 @@ class Connections:
             self._sent[request.correlation_id] = request
         connection = self._open.get(request.target)
         if connection is None:
-            connection = self._open[request.target] = Connection(self, request.target)
+            connection = self._open[request.target] = NodeConnection(self, request.target)
             self._start(self._connect(connection))
         connection.say(encode(request.body, request.correlation_id, self.client_id))
 
@@ -239,7 +239,7 @@ class Connections:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, connection: Connection) -> None:
+    async def _connect(self, connection: NodeConnection) -> None:
         try:
             host, port = self._addresses[node_of(connection.node)]
             async with asyncio.timeout(self.setup_timeout_s):
@@ -258,7 +258,7 @@ class Connections:
                 connection.transport.abort()
             self.lost(connection)
 
-    async def _log_in(self, connection: Connection) -> None:
+    async def _log_in(self, connection: NodeConnection) -> None:
         """Make a login, and wait until it is over. What gives tokens may be slow, or fail."""
         assert self.security.new_login is not None
         try:
@@ -270,7 +270,7 @@ class Connections:
             return
         await connection.log_in(login)
 
-    def log_in_again(self, connection: Connection, lifetime_ms: int) -> None:
+    def log_in_again(self, connection: NodeConnection, lifetime_ms: int) -> None:
         """Log in once more before the session ends."""
         loop = asyncio.get_running_loop()
 
@@ -294,7 +294,7 @@ class Connections:
         self._learn(brokers)
         self.answered(Response(node, request.source, request.correlation_id, body))
 
-    def _learn(self, brokers: Sequence[Address]) -> None:
+    def _learn(self, brokers: Sequence[NodeAddress]) -> None:
         """Brokers that have moved are called at their new address."""
         for node, host, port in brokers:
             if self._addresses.get(node) != (host, port):
@@ -308,7 +308,7 @@ class Connections:
         if connection is not None and connection.transport is not None:
             connection.transport.abort()
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: NodeConnection) -> None:
         """A connection has ended, or could not be made."""
         node = connection.node
         if self._open.get(node) is not connection:

@@ -21,7 +21,7 @@ _HEADER = 5
 _TOP, _PARTITION, _ABORTED, _INT32 = Struct(">ihi"), Struct(">ihqqq"), Struct(">qq"), Struct(">i")
 
 
-class Api(NamedTuple):
+class ClientApi(NamedTuple):
     """An API: key, version, the fields of a request, and the answer to a request."""
 
     key: int
@@ -30,7 +30,7 @@ class Api(NamedTuple):
     read: Callable[[Any, Any], Any]
 
 
-class Address(NamedTuple):
+class NodeAddress(NamedTuple):
     """The address of a node."""
 
     node: int
@@ -44,21 +44,21 @@ def error_of(code: Any) -> str | None:
     return error_names().get(int(number), "UNKNOWN_SERVER_ERROR") if int(number) else None
 
 
-def encode(api: Api, body: Any) -> tuple[int, int, bytes]:
+def encode(api: ClientApi, body: Any) -> tuple[int, int, bytes]:
     """Key, version and body of a request."""
     return api.key, api.version, write_request(api.key, api.version, api.write(body))
 
 
-def decode(api: Api, body: Any, frame: Buffer) -> tuple[Any, list[Address]]:
+def decode(api: ClientApi, body: Any, frame: Buffer) -> tuple[Any, list[NodeAddress]]:
     """The answer to a request, and the node that it names."""
     if isinstance(body, b.FetchRequest):
         return _fetched(frame), []
     answer = read_response(api.key, api.version, frame, _HEADER)
-    found = [Address(answer.node_id, answer.host, answer.port)] if api.key == _FIND else []
+    found = [NodeAddress(answer.node_id, answer.host, answer.port)] if api.key == _FIND else []
     return api.read(body, answer), found if found and found[0].node >= 0 else []
 
 
-def api_of(body: Any) -> Api | None:
+def api_of(body: Any) -> ClientApi | None:
     """The API of a request, None for one that is no consumer's."""
     if isinstance(body, g.OffsetFetchRequest) and body.member_id is not None:
         return _OFFSET_FETCH_9
@@ -411,18 +411,18 @@ def _nothing(body: Any, answer: Any) -> None:
 
 
 _FIND = 10
-_OFFSET_FETCH_9 = Api(9, 9, _offsets_of_member, _offsets_of_group)
-_OFFSET_COMMIT_9 = Api(8, 9, _commit, _committed)
-_APIS: Mapping[type, Api] = {
-    b.FetchRequest: Api(1, 12, _fetch, _nothing),
-    b.ListOffsetsRequest: Api(2, 6, _list, _listed),
-    b.OffsetForLeaderEpochRequest: Api(23, 4, _epoch_ends, _epochs_ended),
-    g.FindCoordinatorRequest: Api(_FIND, 3, _find, _found),
-    g.OffsetCommitRequest: Api(8, 8, _commit, _committed),
-    g.OffsetFetchRequest: Api(9, 7, _offsets, _fetched_offsets),
-    g.JoinGroupRequest: Api(11, 7, _join, _joined),
-    g.SyncGroupRequest: Api(14, 5, _sync, _synced),
-    g.HeartbeatRequest: Api(12, 4, _heartbeat, _beaten),
-    g.LeaveGroupRequest: Api(13, 4, _leave, _left),
-    g.ConsumerGroupHeartbeatRequest: Api(68, 0, _reconcile, _reconciled),
+_OFFSET_FETCH_9 = ClientApi(9, 9, _offsets_of_member, _offsets_of_group)
+_OFFSET_COMMIT_9 = ClientApi(8, 9, _commit, _committed)
+_APIS: Mapping[type, ClientApi] = {
+    b.FetchRequest: ClientApi(1, 12, _fetch, _nothing),
+    b.ListOffsetsRequest: ClientApi(2, 6, _list, _listed),
+    b.OffsetForLeaderEpochRequest: ClientApi(23, 4, _epoch_ends, _epochs_ended),
+    g.FindCoordinatorRequest: ClientApi(_FIND, 3, _find, _found),
+    g.OffsetCommitRequest: ClientApi(8, 8, _commit, _committed),
+    g.OffsetFetchRequest: ClientApi(9, 7, _offsets, _fetched_offsets),
+    g.JoinGroupRequest: ClientApi(11, 7, _join, _joined),
+    g.SyncGroupRequest: ClientApi(14, 5, _sync, _synced),
+    g.HeartbeatRequest: ClientApi(12, 4, _heartbeat, _beaten),
+    g.LeaveGroupRequest: ClientApi(13, 4, _leave, _left),
+    g.ConsumerGroupHeartbeatRequest: ClientApi(68, 0, _reconcile, _reconciled),
 }

@@ -17,16 +17,16 @@ from refimpl.clients.consumer.messages import (
     AskCommitted,
     AskOffsets,
     AutoCommitted,
-    Call,
+    CallDone,
+    CallFailed,
+    CallListener,
     CommitOffsets,
     Disconnect,
-    Done,
     Input,
     Output,
     Polled,
-    Refused,
 )
-from refimpl.clients.consumer.position import Offset
+from refimpl.clients.consumer.position import OffsetAndEpoch
 from refimpl.clients.producer.messages import GroupMetadata
 from refimpl.configs import CONSUMER, ConfigError
 from refimpl.edge.clients.connections import Connections, addresses
@@ -185,7 +185,7 @@ class Consuming(ABC):
         if offset < 0:
             raise ValueError(f"offset {offset}: expected 0 or more")
         (name,) = self._assigned([partition])
-        self._do(lambda now: self._machine.seek(name, Offset(offset)))
+        self._do(lambda now: self._machine.seek(name, OffsetAndEpoch(offset)))
 
     def seek_to_beginning(self, partitions: Iterable[Pair]) -> None:
         """Go on at the first record that is there."""
@@ -282,9 +282,9 @@ class Consuming(ABC):
             case _:
                 output.handle.put(output)
 
-    def _polled(self, output: Polled | Refused) -> list[ConsumerRecord]:
+    def _polled(self, output: Polled | CallFailed) -> list[ConsumerRecord]:
         """The records of a poll. Raises ConsumerError; without records, the listener's error."""
-        if isinstance(output, Refused):
+        if isinstance(output, CallFailed):
             return self._value(output)
         if not output.records:
             self._raise_listener_error()
@@ -295,16 +295,16 @@ class Consuming(ABC):
         records = [one for _, part in output.records for one in part]
         return self._interceptors.on_consume(records) if records else records
 
-    def _value(self, output: Done | Refused) -> Any:
+    def _value(self, output: CallDone | CallFailed) -> Any:
         """The result of a call. Raises ConsumerError."""
-        if isinstance(output, Refused):
+        if isinstance(output, CallFailed):
             raise ConsumerError(output.error, output.message, output.partitions)
         return output.value
 
-    def _told_commit(self, output: Done | Refused, on_commit: OnCommit | None) -> None:
+    def _told_commit(self, output: CallDone | CallFailed, on_commit: OnCommit | None) -> None:
         """Tell callback and interceptors what became of a commit."""
         error, offsets = None, None
-        if isinstance(output, Refused):
+        if isinstance(output, CallFailed):
             error = ConsumerError(output.error, output.message, output.partitions)
         else:
             offsets = _told(output.value)
@@ -315,7 +315,7 @@ class Consuming(ABC):
             except Exception:
                 log.warning("a callback of commit_async failed", exc_info=True)
 
-    def _listening(self, call: Call) -> Callable[[list[TopicPartition]], Any] | None:
+    def _listening(self, call: CallListener) -> Callable[[list[TopicPartition]], Any] | None:
         """The method of the listener for a change, None if it has none."""
         return getattr(self._listener, f"on_partitions_{call.kind}", None)
 
@@ -327,15 +327,17 @@ class Consuming(ABC):
 
 def _committed(
     item: "tuple[Pair, int | tuple[int, str]]",
-) -> tuple[TopicPartition, tuple[Offset, str]]:
+) -> tuple[TopicPartition, tuple[OffsetAndEpoch, str]]:
     name, value = item
     offset, metadata = (value, "") if isinstance(value, int) else value
     if offset < 0:
         raise ValueError(f"offset {offset}: expected 0 or more")
-    return TopicPartition(*name), (Offset(offset), metadata)
+    return TopicPartition(*name), (OffsetAndEpoch(offset), metadata)
 
 
-def _told(offsets: Mapping[TopicPartition, tuple[Offset, str]]) -> dict[TopicPartition, int]:
+def _told(
+    offsets: Mapping[TopicPartition, tuple[OffsetAndEpoch, str]],
+) -> dict[TopicPartition, int]:
     return {name: at.offset for name, (at, _) in offsets.items()}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from refimpl.edge.clients.consumer_codec import Api, by_topic, error_of
+from refimpl.edge.clients.consumer_codec import ClientApi, by_topic, error_of
 from refimpl.messages import group as g
 from refimpl.messages import transaction_coordination as t
 from refimpl.messages.broker import TopicPartition
@@ -95,10 +95,10 @@ def _ended(body: Any, answer: Any) -> t.EndTxnResponse:
     return t.EndTxnResponse(error_of(answer.error_code))
 
 
-APIS: Mapping[type, Api] = {
-    t.InitTransactionalIdRequest: Api(22, 4, _initialize, _initialized),
-    t.AddPartitionsToTxnRequest: Api(24, 3, _add_partitions, _added_partitions),
-    t.AddOffsetsToTxnRequest: Api(25, 3, _add_offsets, _added_offsets),
-    t.EndTxnRequest: Api(26, 3, _end, _ended),
-    g.TxnOffsetCommitRequest: Api(28, 3, _commit_offsets, _committed_offsets),
+APIS: Mapping[type, ClientApi] = {
+    t.InitTransactionalIdRequest: ClientApi(22, 4, _initialize, _initialized),
+    t.AddPartitionsToTxnRequest: ClientApi(24, 3, _add_partitions, _added_partitions),
+    t.AddOffsetsToTxnRequest: ClientApi(25, 3, _add_offsets, _added_offsets),
+    t.EndTxnRequest: ClientApi(26, 3, _end, _ended),
+    g.TxnOffsetCommitRequest: ClientApi(28, 3, _commit_offsets, _committed_offsets),
 }

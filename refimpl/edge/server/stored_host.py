@@ -24,9 +24,9 @@ from refimpl.metadata.contract import (
     MetadataStore,
     Operation,
     Output,
-    Request,
-    Response,
     Result,
+    StoreRequest,
+    StoreResponse,
 )
 from refimpl.metadata.errors import StoreError
 from refimpl.shares.config import ShareConfig
@@ -85,7 +85,7 @@ class StoredBrokerHost(BrokerHost):
         self._own += 1
         answer: asyncio.Future[Result | StoreError] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
-        self.store.send(Request(number, operation))
+        self.store.send(StoreRequest(number, operation))
         return await answer
 
     async def stop(self, timeout_ms: int = 30_000) -> None:
@@ -120,7 +120,7 @@ class StoredBrokerHost(BrokerHost):
         )
 
     def _delivered(self, output: Output) -> None:
-        if isinstance(output, Response) and (answer := self._answers.pop(output.number, None)):
+        if isinstance(output, StoreResponse) and (answer := self._answers.pop(output.number, None)):
             if not answer.cancelled():
                 answer.set_result(output.result)
             return
@@ -130,7 +130,7 @@ class StoredBrokerHost(BrokerHost):
     def _carry_out(self, outputs: Sequence[Any], before: Answers = ()) -> None:
         others: list[Any] = []
         for output in outputs:
-            if isinstance(output, Request):
+            if isinstance(output, StoreRequest):
                 self.store.send(output)
             else:
                 others.append(output)

@@ -36,7 +36,7 @@ from refimpl.storage.log.segment import SNAPSHOT, file_name
 from refimpl.storage.log.validation import from_leader, from_producer, with_codec
 
 
-class Appended(NamedTuple):
+class LogAppendInfo(NamedTuple):
     """The offsets of appended records; for a repeated batch those of the first time."""
 
     first_offset: int
@@ -92,7 +92,7 @@ class PartitionLog:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
         guard: Guard | None = None,
-    ) -> Appended:
+    ) -> LogAppendInfo:
         """Assign offsets to a producer's batches, and write them.
 
         The record bytes go to disk as they came, unless the topic has a `compression.type` of its
@@ -125,7 +125,7 @@ class PartitionLog:
                 if entry is not None:
                     seen = self.producers.admit(entry, guard)
                     if seen is not None:
-                        return Appended(
+                        return LogAppendInfo(
                             seen.first_offset, seen.last_offset, seen.timestamp_ms, True
                         )
                     entries.append((offset, entry))
@@ -133,9 +133,11 @@ class PartitionLog:
             batches.append(header)
             offset = header.next_offset
         first = self._write(batches, parts, entries, len(data), now_ms)
-        return Appended(first, offset - 1, now_ms if append_time else -1)
+        return LogAppendInfo(first, offset - 1, now_ms if append_time else -1)
 
-    def append_as_follower(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended | None:
+    def append_as_follower(
+        self, data: Buffer, leader_epoch: int, now_ms: int
+    ) -> LogAppendInfo | None:
         """Write the leader's batches with their offsets; None if no batch is whole.
 
         Offsets may have gaps, where the leader has compacted.
@@ -157,7 +159,7 @@ class PartitionLog:
         first = self._write([header for _, header in found], [view[:end]], entries, end, now_ms)
         if base_offset < start:
             self.epochs.truncate_start(start)
-        return Appended(first, self.end_offset - 1)
+        return LogAppendInfo(first, self.end_offset - 1)
 
     # Read
 

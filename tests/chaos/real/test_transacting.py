@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 import traces
 from chaos.real.transacting.client import FENCED
-from chaos.real.transacting.clients import GROUP, PARTITIONS, SINK, Clients, Place
+from chaos.real.transacting.clients import GROUP, PARTITIONS, SINK, Clients, LastingClient
 from chaos.real.transacting.outputs import differences, of_applications
 from refimpl.edge import BlockingCluster
 from tests.refimpl.edge.patience import PATIENCE_S
@@ -18,7 +18,7 @@ from traces.record import recorded
 from traces.record.cli import record_scan
 
 SOURCE = "orders"
-PRODUCER, APPLICATION = Place("p0", "confluent"), Place("app0", "confluent", SOURCE)
+PRODUCER, APPLICATION = LastingClient("p0", "confluent"), LastingClient("app0", "confluent", SOURCE)
 
 
 def test_clients_are_replaced_and_nothing_is_processed_twice(tmp_path: Path) -> None:

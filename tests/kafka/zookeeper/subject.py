@@ -18,8 +18,8 @@ from refimpl.metadata.contract import (
     GetData,
     Operation,
     Output,
-    Request,
-    Response,
+    StoreRequest,
+    StoreResponse,
     Suspended,
     Sync,
 )
@@ -55,18 +55,18 @@ class Behind:
 
     def send(self, operation: Operation) -> int:
         self.requests += 1
-        self.store.send(Request(self.requests, operation))
+        self.store.send(StoreRequest(self.requests, operation))
         return self.requests
 
     async def ask(self, operation: Operation) -> Sequence[Output]:
         """All that was delivered up to the operation's response, which is last."""
         number = self.send(operation)
-        return await self.until(lambda one: isinstance(one, Response) and one.number == number)
+        return await self.until(lambda one: isinstance(one, StoreResponse) and one.number == number)
 
     async def result(self, operation: Operation) -> Any:
         """The outcome alone; what else was delivered is dropped."""
         last = (await self.ask(operation))[-1]
-        assert isinstance(last, Response)
+        assert isinstance(last, StoreResponse)
         return last.result
 
     async def until(self, last: Callable[[Output], bool]) -> Sequence[Output]:

@@ -14,13 +14,13 @@ from refimpl.messages.broker import Request, Response
 from refimpl.messages.observations import ControllerFenced, Refused
 from refimpl.metadata import contract as store
 from refimpl.metadata.errors import BadVersion, MultiFailed, NodeExists, NoNode
-from refimpl.metadata.errors import Refused as RefusedByStore
+from refimpl.metadata.errors import StoreRefusal as RefusedByStore
 
 FENCED = Refused("a deposed controller's write", "BADVERSION")
 VERSION, EXISTS = BadVersion("/a", 1), NodeExists("/a")
 
 
-def writing() -> tuple[StoredController, store.Request]:
+def writing() -> tuple[StoredController, store.StoreRequest]:
     """A controller that has asked the store to create a topic."""
     made = StoredCluster(ControllerConfig(leader_imbalance_check_interval_ms=0))
     made.start(1)
@@ -34,8 +34,8 @@ def writing() -> tuple[StoredController, store.Request]:
     return acting, asked
 
 
-def requests(outputs: Sequence[Any]) -> list[store.Request]:
-    return [one for one in outputs if isinstance(one, store.Request)]
+def requests(outputs: Sequence[Any]) -> list[store.StoreRequest]:
+    return [one for one in outputs if isinstance(one, store.StoreRequest)]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_only_the_version_of_the_controller_epoch_tells_that_there_is_a_successo
     index: int, error: RefusedByStore, fenced: bool
 ) -> None:
     acting, asked = writing()
-    outputs = acting.handle(0, store.Response(asked.number, MultiFailed(index, error)))
+    outputs = acting.handle(0, store.StoreResponse(asked.number, MultiFailed(index, error)))
     assert (FENCED in outputs) is fenced
     assert any(isinstance(one, ControllerFenced) for one in outputs)
     assert (acting.controller, list(acting.pending)) == (None, []), "nothing of it is told"
@@ -57,7 +57,7 @@ def test_only_the_version_of_the_controller_epoch_tells_that_there_is_a_successo
 def test_what_is_refused_otherwise_is_not_said_to_be_done() -> None:
     acting, asked = writing()
     before = acting.controller
-    assert acting.handle(0, store.Response(asked.number, EXISTS)) == []
+    assert acting.handle(0, store.StoreResponse(asked.number, EXISTS)) == []
     assert acting.controller is before
     assert len(acting.pending) == 1
 
@@ -78,13 +78,13 @@ def test_whoever_lost_an_answer_sees_whether_it_was_written_and_writes_it_once(
     assert acting.handle(0, store.Suspended()) == []
     epoch, there = requests(acting.handle(0, store.Connected(session, 1_000)))
     data = store.Data(str(held.controller_epoch).encode(), stat(held.fence))
-    acting.handle(0, store.Response(epoch.number, data))
+    acting.handle(0, store.StoreResponse(epoch.number, data))
     (look,) = requests(
-        acting.handle(0, store.Response(there.number, store.Existence(stat(0, session))))
+        acting.handle(0, store.StoreResponse(there.number, store.Existence(stat(0, session))))
     )
     assert isinstance(look.operation, store.GetData)
     found = store.Data(b"", stat()) if applied else NoNode(look.operation.path)
-    outputs = acting.handle(0, store.Response(look.number, found))
+    outputs = acting.handle(0, store.StoreResponse(look.number, found))
     again = [one.operation for one in requests(outputs) if isinstance(one.operation, store.Multi)]
     assert again == ([] if applied else [asked.operation])
     told = [one for one in outputs if isinstance(one, Response) and one.target == CLIENT]

@@ -10,7 +10,7 @@ from refimpl.messages import controller as c
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.cluster import BrokerRegistration
 from refimpl.metadata import contract
-from refimpl.metadata.embedded import Connect, Connection, Frame
+from refimpl.metadata.embedded import Connect, Frame, SessionConnection
 
 T0 = TopicPartition("t", 0)
 
@@ -38,9 +38,9 @@ def without_broker_2() -> tuple[StoredCluster, Controller, int]:
 def registers(made: StoredCluster, incarnation: int, previous: int) -> None:
     """A process of broker 2 makes its znode."""
     data = znodes.broker(BrokerRegistration(2, -1, incarnation), previous)
-    connection = Connection(2 * CLIENT + 9, 1)
+    connection = SessionConnection(2 * CLIENT + 9, 1)
     write = contract.Create(f"{znodes.BROKER_IDS}/2", data, ephemeral=True)
-    for number, body in enumerate((Connect(0, 600_000), contract.Request(1, write)), 1):
+    for number, body in enumerate((Connect(0, 600_000), contract.StoreRequest(1, write)), 1):
         for frame in made.store.handle(made.now, Frame(connection, number, body)):
             if frame.connection != connection:
                 made._to_client(frame)  # pyright: ignore[reportPrivateUsage]

@@ -10,7 +10,7 @@ from refimpl.controller.controller import Controller
 from refimpl.controller.state import ControllerConfig
 from refimpl.messages import controller as c
 from refimpl.metadata import contract
-from refimpl.metadata.embedded import Connect, Connection, Frame
+from refimpl.metadata.embedded import Connect, Frame, SessionConnection
 
 QUOTA = (("producer_byte_rate", 5.0),)
 
@@ -35,9 +35,9 @@ def alter_quota(made: StoredCluster, client: str | None) -> object:
 
 def intrude(made: StoredCluster, path: str) -> None:
     """Somebody else writes what only the controller should."""
-    connection = Connection(9 * CLIENT, 1)
+    connection = SessionConnection(9 * CLIENT, 1)
     write = contract.Create(path, b"")
-    for number, body in enumerate((Connect(0, 600_000), contract.Request(1, write)), 1):
+    for number, body in enumerate((Connect(0, 600_000), contract.StoreRequest(1, write)), 1):
         made.store.handle(made.now, Frame(connection, number, body))
 
 

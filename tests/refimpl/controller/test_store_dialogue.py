@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from refimpl.controller.store_dialogue import Dialogue, StoreSession
-from refimpl.metadata.contract import Created, Done, Operation, Response, Result, Sync
+from refimpl.metadata.contract import Created, NoResult, Operation, Result, StoreResponse, Sync
 from refimpl.metadata.errors import NoNode, StoreError
 
 Answers = Sequence[Result | StoreError]
@@ -27,12 +27,12 @@ def test_all_that_is_asked_at_once_is_answered_in_the_order_in_which_it_was_aske
     session, heard = StoreSession(), list[Answers]()
     session.begin(talk(heard, ["/a", "/b"], ["/c"]))
     assert paths(session) == {1: "/a", 2: "/b"}
-    session.answered(Response(2, NoNode("/b")))
+    session.answered(StoreResponse(2, NoNode("/b")))
     assert (heard, session.busy) == ([], True)
-    session.answered(Response(1, Done()))
-    assert heard == [[Done(), NoNode("/b")]]
+    session.answered(StoreResponse(1, NoResult()))
+    assert heard == [[NoResult(), NoNode("/b")]]
     assert paths(session) == {3: "/c"}
-    session.answered(Response(3, Created("/c")))
+    session.answered(StoreResponse(3, Created("/c")))
     assert (heard[1:], session.busy) == ([[Created("/c")]], False)
 
 
@@ -41,14 +41,14 @@ def test_an_answer_goes_to_who_asked() -> None:
     session.begin(talk(first, ["/a"]))
     session.begin(talk(second, ["/b"], ["/c"]))
     assert paths(session) == {1: "/a", 2: "/b"}
-    session.answered(Response(2, Done()))
-    assert (first, second) == ([], [[Done()]])
-    session.answered(Response(9, Done()))
+    session.answered(StoreResponse(2, NoResult()))
+    assert (first, second) == ([], [[NoResult()]])
+    session.answered(StoreResponse(9, NoResult()))
     assert (len(first), len(second)) == (0, 1), "nobody has asked that"
-    session.answered(Response(1, Done()))
-    assert first == [[Done()]]
+    session.answered(StoreResponse(1, NoResult()))
+    assert first == [[NoResult()]]
     assert session.busy
-    session.answered(Response(3, Done()))
+    session.answered(StoreResponse(3, NoResult()))
     assert not session.busy
 
 
@@ -67,5 +67,5 @@ def test_with_the_connection_all_conversations_are_gone() -> None:
     session.begin(talk(heard, ["/a"]))
     session.drop()
     assert not session.busy
-    session.answered(Response(1, Done()))
+    session.answered(StoreResponse(1, NoResult()))
     assert heard == []

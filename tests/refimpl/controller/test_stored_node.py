@@ -74,7 +74,7 @@ def test_a_start_opens_logs_and_asks_nobody() -> None:
     "message",
     [
         *(store.Connected(1, 6_000), store.Suspended(), store.Expired()),
-        *(store.Response(1, store.Created("/a")), EVENT, m.Timer(0, BALANCE)),
+        *(store.StoreResponse(1, store.Created("/a")), EVENT, m.Timer(0, BALANCE)),
         *(m.Request(2, 1, 1, body) for body in (ALTER, c.Envelope(ALTER))),
         m.Request(2, 1, 1, c.BrokerHeartbeatRequest(2, 1, 1, False)),
         m.Request(2, 1, 1, c.AllocateProducerIdsRequest(2, 1)),

@@ -22,7 +22,7 @@ from refimpl.messages.controller import BrokerAddress, BrokerHeartbeatRequest, U
 from refimpl.metadata import contract
 from refimpl.metadata.client import StoreClient
 from refimpl.metadata.contract import Create, Delete, Multi, SetData
-from refimpl.metadata.embedded import Connect, Connection, EmbeddedStore, Frame
+from refimpl.metadata.embedded import Connect, EmbeddedStore, Frame, SessionConnection
 from refimpl.storage.disk.interface import MemoryDisk
 
 CONFIG = ControllerConfig(leader_imbalance_check_interval_ms=0)
@@ -105,8 +105,11 @@ class Hosted:
     def operate(self, *writes: contract.Operation) -> None:
         """Write by a session of its own, which stays."""
         self.operators += 1
-        connection = Connection(self.operators, 1)
-        bodies = [Connect(0, 600_000), *(contract.Request(n, one) for n, one in enumerate(writes))]
+        connection = SessionConnection(self.operators, 1)
+        bodies = [
+            Connect(0, 600_000),
+            *(contract.StoreRequest(n, one) for n, one in enumerate(writes)),
+        ]
         for number, body in enumerate(bodies, 1):
             self._from_store(self.store.handle(0, Frame(connection, number, body)))
 
@@ -122,14 +125,16 @@ class Hosted:
     def _carry(self, outputs: Sequence[Any]) -> None:
         frames = deque(one for one in outputs if isinstance(one, Frame))
         for output in outputs:
-            if isinstance(output, contract.Connected | contract.Response | contract.WatchEvent):
+            if isinstance(
+                output, contract.Connected | contract.StoreResponse | contract.WatchEvent
+            ):
                 self.take(output)
         while frames:
             self._from_store(self.store.handle(0, frames.popleft()))
 
     def _outputs(self, outputs: Sequence[Any]) -> None:
         for output in outputs:
-            if isinstance(output, contract.Request):
+            if isinstance(output, contract.StoreRequest):
                 self._carry(self.client.send(0, output))
             elif isinstance(output, Request):
                 self.sent.append(output)

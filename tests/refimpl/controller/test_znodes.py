@@ -53,7 +53,7 @@ def without_ours(data: bytes, captured: bytes) -> object:
 
 def test_what_kafka_wrote_is_read() -> None:
     found = znodes.broker_of(CAPTURED["/brokers/ids/1"], 1, 63)
-    assert found == znodes.Registered(REGISTRATION, -1)
+    assert found == znodes.BrokerIdZNode(REGISTRATION, -1)
     topic_id, assigned = znodes.topic_of(CAPTURED["/brokers/topics/t"])
     assert topic_id == ID
     assert {number: one.replicas for number, one in assigned.items()} == PARTITIONS
@@ -148,7 +148,9 @@ def test_nobody_has_the_number_that_no_broker_has() -> None:
         assert (written["version"], written["controller_epoch"]) == (1, 4)
         assert written["elr"] == sorted(one.elr)
         found = znodes.state_of(data, 77)
-        assert found == znodes.Decision(one.decision, one.elr, one.last_known_leader, 4)
+        assert found == znodes.TopicPartitionStateZNode(
+            one.decision, one.elr, one.last_known_leader, 4
+        )
 
 
 def test_a_broker_without_listeners_is_a_registration_as_well() -> None:
@@ -156,7 +158,7 @@ def test_a_broker_without_listeners_is_a_registration_as_well() -> None:
     data = znodes.broker(one, 3)
     written = json.loads(data)
     assert (written["host"], written["port"], written["jmx_port"]) == ("", -1, -1)
-    assert znodes.broker_of(data, 0, 5) == znodes.Registered(one, 3)
+    assert znodes.broker_of(data, 0, 5) == znodes.BrokerIdZNode(one, 3)
 
 
 def test_a_block_of_producer_ids_ends_before_the_next_one() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from refimpl.coordinator.operation import Answer, Performed, SetTimer
-from refimpl.coordinator.runtime import APPEND, LOAD, State
+from refimpl.coordinator.runtime import APPEND, LOAD, CoordinatorState
 from refimpl.errors import Refusal, StorageOffline
 from refimpl.groups import consumer_errors
 from refimpl.groups import errors as coordinator_errors
@@ -77,9 +77,9 @@ def log_of(*offsets: int, high_watermark: int) -> Log:
 def test_a_log_is_read_bit_by_bit_and_then_the_coordinator_is_active() -> None:
     coordinator = elected(log_of(1, 2, 3, 4, high_watermark=4))
     assert said(coordinator.load(NOW)) == [SetTimer(LOAD, NOW)]
-    assert coordinator.state is State.LOADING
+    assert coordinator.state is CoordinatorState.LOADING
     assert said(coordinator.due(NOW + 5, LOAD)) == [SetTimer(EXPIRE, NOW + 5 + CHECK_MS)]
-    assert coordinator.state is State.ACTIVE
+    assert coordinator.state is CoordinatorState.ACTIVE
     assert offset_of(coordinator) == [4]
 
 
@@ -142,7 +142,7 @@ def test_when_it_has_loaded_sessions_begin_afresh() -> None:
     coordinator, outputs = elected(log), list[Any]()
     for _ in range(log.end + 1):
         outputs += coordinator.load(NOW + 1)
-    assert coordinator.state is State.ACTIVE
+    assert coordinator.state is CoordinatorState.ACTIVE
     sessions = [at_ms for key, at_ms in timers(outputs) if key.member_id == "a"]
     assert sessions == [NOW + 1 + CONFIG.consumer_session_timeout_ms]
     assert timers(outputs)[-1] == SetTimer(EXPIRE, NOW + 1 + CHECK_MS)
@@ -358,7 +358,7 @@ def test_who_resigns_answers_everybody_that_another_one_coordinates() -> None:
         1: m.OffsetCommitResponse([(T0, "NOT_COORDINATOR")]),
         2: m.OffsetFetchResponse("g", "NOT_COORDINATOR"),
     }
-    assert coordinator.state is State.CLOSED
+    assert coordinator.state is CoordinatorState.CLOSED
     assert said(coordinator.committed(1)) == []
     refused = asked(coordinator, m.DescribeGroupRequest("g"))
     assert refused.error == "NOT_COORDINATOR"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refimpl.coordinator.runtime import State
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.edge import Cluster
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition
@@ -139,7 +139,7 @@ def test_a_coordinator_that_ends_while_it_loads_is_followed_by_one_that_has_ever
         def loads() -> bool:
             for broker, host in here.cluster.hosts.items():
                 coordinator = host.node.groups.coordinators.by_partition.get(0) if host.up else None
-                if coordinator is not None and coordinator.state is State.LOADING:
+                if coordinator is not None and coordinator.state is CoordinatorState.LOADING:
                     loading.append(broker)
             return bool(loading)
 

@@ -14,7 +14,7 @@ from refimpl.edge.server.log_directory import MemoryDirectory
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.peers import PeerNetwork
 from refimpl.edge.server.stored_host import StoredBrokerHost
-from refimpl.metadata.contract import Output, Request
+from refimpl.metadata.contract import Output, StoreRequest
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.sockets import request, response
 
@@ -49,7 +49,7 @@ class Silent:
     def start(self, deliver: Callable[[Output], None]) -> None:
         """Nothing comes of it."""
 
-    def send(self, request: Request) -> None:
+    def send(self, request: StoreRequest) -> None:
         """Nobody hears it."""
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.coordinator.operation import Answer, TimerKey, TransactionalWrite
-from refimpl.coordinator.runtime import State
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.errors import Refusal
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.registry import new_coordinator
@@ -116,9 +116,9 @@ def loaded(log: Log, now: int = 0) -> GroupCoordinator:
     """A coordinator that has read a log."""
     coordinator = elected(log)
     for _ in range(log.end + 1):  # it ends, also where a bug keeps it from reading on
-        if coordinator.state is State.LOADING:
+        if coordinator.state is CoordinatorState.LOADING:
             coordinator.load(now)
-    assert coordinator.state is State.ACTIVE
+    assert coordinator.state is CoordinatorState.ACTIVE
     return coordinator
 
 

@@ -12,10 +12,10 @@ from attrs import define, field
 from refimpl.coordinator.operation import TimerKey
 from refimpl.groups.classic import SESSION as CLASSIC_SESSION
 from refimpl.groups.migration import SESSION
-from refimpl.machines.consumer_membership import Membership
+from refimpl.machines.consumer_membership import ConsumerMembership
 from refimpl.messages import group as m
 from refimpl.records.consumer_protocol import (
-    Assignment,
+    ConsumerProtocolAssignment,
     OwnedTopic,
     Subscription,
     read_versioned,
@@ -44,7 +44,7 @@ class NewClient:
     here: Mixed
     name: str
     alive: bool = False
-    side: Membership = field(factory=Membership)
+    side: ConsumerMembership = field(factory=ConsumerMembership)
 
     @property
     def owned(self) -> Numbers:
@@ -174,7 +174,12 @@ class ClassicClient:
             others = {n for other, claimed in claims.items() if other != id for n in claimed}
             share -= others if self.cooperative else set()
         return [
-            (id, write_versioned(Assignment(assigned_partitions=topics_of(frozenset(s))), 1))
+            (
+                id,
+                write_versioned(
+                    ConsumerProtocolAssignment(assigned_partitions=topics_of(frozenset(s))), 1
+                ),
+            )
             for id, s in shares.items()
         ]
 
@@ -184,7 +189,11 @@ class ClassicClient:
         elif answer.error is not None:
             self.phase = "join"
         else:
-            found = read_versioned(Assignment, answer.assignment)[0] if answer.assignment else None
+            found = (
+                read_versioned(ConsumerProtocolAssignment, answer.assignment)[0]
+                if answer.assignment
+                else None
+            )
             self.told = numbers_of(found.assigned_partitions) if found else NOTHING
             self.phase = "revoke"
             if self.owned <= self.told:

@@ -13,12 +13,12 @@ from refimpl.groups.classic_records import record_of
 from refimpl.groups.config import GroupConfig
 from refimpl.groups.migration import CLASSIC_JOIN, CLASSIC_SYNC, SESSION
 from refimpl.machines.classic_group import ClassicGroup
-from refimpl.machines.classic_member import Member
+from refimpl.machines.classic_member import ClassicGroupMember
 from refimpl.machines.consumer_group import UNREVOKED, ConsumerGroup
 from refimpl.messages import group as m
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.consumer_protocol import (
-    Assignment,
+    ConsumerProtocolAssignment,
     OwnedTopic,
     Subscription,
     read_versioned,
@@ -38,15 +38,19 @@ def subscription(*owned: int, topic: str = "t") -> bytes:
 
 def assignment(*numbers: int, user_data: bytes | None = None) -> bytes:
     topics = (OwnedTopic("t", numbers),) if numbers else ()
-    return write_versioned(Assignment(assigned_partitions=topics, user_data=user_data), 1)
+    return write_versioned(
+        ConsumerProtocolAssignment(assigned_partitions=topics, user_data=user_data), 1
+    )
 
 
 def member(
     id: str, *given: int, owns: Sequence[int] = (), instance: str | None = None, **more: Any
-) -> Member:
+) -> ClassicGroupMember:
     """A classic member: what it said it owns when it joined, and what it was given."""
     protocols = ((PROTOCOL, subscription(*owns)),)
-    one = Member(id, protocols, instance, SESSION_MS, JOIN_MS, assignment=assignment(*given))
+    one = ClassicGroupMember(
+        id, protocols, instance, SESSION_MS, JOIN_MS, assignment=assignment(*given)
+    )
     return evolve(one, **more)
 
 
@@ -61,7 +65,7 @@ class Mixed(Coordinator):
         self.answers |= {one.token: one.body for one in outputs if isinstance(one, Answer)}
         return super().took(outputs)
 
-    def classic_group(self, *members: Member, **more: Any) -> None:
+    def classic_group(self, *members: ClassicGroupMember, **more: Any) -> None:
         """A classic group, loaded from the log."""
         group = ClassicGroup(
             *("Stable", GENERATION, "consumer", PROTOCOL, members[0].id),
@@ -88,7 +92,9 @@ class Mixed(Coordinator):
         """The partitions that a SyncGroup is answered with."""
         answer = self.sync(member, generation)
         assert answer.error is None, answer
-        topics = read_versioned(Assignment, answer.assignment)[0].assigned_partitions
+        topics = read_versioned(ConsumerProtocolAssignment, answer.assignment)[
+            0
+        ].assigned_partitions
         return [number for one in topics for number in one.partitions]
 
     def beats(self, member: str, generation: int) -> str | None:

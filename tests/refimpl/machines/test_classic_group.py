@@ -12,7 +12,12 @@ from refimpl.errors import Refusal
 from refimpl.machines import classic_operations as operations
 from refimpl.machines.classic_consumer import ClassicConsumer, check_assignment
 from refimpl.machines.classic_group import JOIN, SYNC, ClassicGroup, Config, Step, session
-from refimpl.machines.classic_member import JoinRequest, Member, SyncRequest, SyncResponse
+from refimpl.machines.classic_member import (
+    ClassicGroupMember,
+    JoinRequest,
+    SyncRequest,
+    SyncResponse,
+)
 
 RANGE = (("range", b"r"),)
 BOTH = (("range", b"r"), ("sticky", b"s"))
@@ -726,7 +731,7 @@ def test_a_stranger_that_leaves_an_empty_group_begins_no_generation() -> None:
 
 
 def test_a_member_says_something_else_to_each_assignor() -> None:
-    member = Member("a", (("range", b"r"), ("sticky", b"s")))
+    member = ClassicGroupMember("a", (("range", b"r"), ("sticky", b"s")))
     said = [member.metadata(name) for name in ("range", "sticky", "other", None)]
     assert said == [b"r", b"s", b"", b""]
 

@@ -34,7 +34,7 @@ from refimpl.machines.consumer_heartbeat import (
     may_compute,
     resolve,
 )
-from refimpl.machines.consumer_membership import Membership
+from refimpl.machines.consumer_membership import ConsumerMembership
 from refimpl.machines.consumer_reconciliation import drop_unsubscribed, reconcile
 from refimpl.records import consumer_groups as r
 from refimpl.records.coordinators import CoordinatorRecord
@@ -414,7 +414,7 @@ def test_nobody_shares_a_partition_and_the_log_is_the_group(
 ) -> None:
     """Members join, crash, change what they subscribe to, and answer late or never."""
     group, log = ConsumerGroup("g"), list[CoordinatorRecord]()
-    clients = {member: Membership() for member in "abc"}
+    clients = {member: ConsumerMembership() for member in "abc"}
     for member, step, names in steps:
         group = _step(group, log, clients[member], member, step, names)
         held = [p for one in group.members.values() for p in (*one.assigned, *one.pending)]
@@ -435,7 +435,7 @@ def test_nobody_shares_a_partition_and_the_log_is_the_group(
 def _step(
     group: ConsumerGroup,
     log: list[CoordinatorRecord],
-    client: Membership,
+    client: ConsumerMembership,
     member: str,
     step: str,
     names: str,
@@ -463,7 +463,7 @@ def _step(
 
 def _asks(
     group: ConsumerGroup,
-    client: Membership,
+    client: ConsumerMembership,
     member: str,
     step: str,
     names: str,

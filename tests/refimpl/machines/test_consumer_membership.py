@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from refimpl.machines.consumer_group import Partition
-from refimpl.machines.consumer_membership import Membership, NothingToDo
+from refimpl.machines.consumer_membership import ConsumerMembership, NothingToDo
 from refimpl.records.schema import Uuid
 
 T = Uuid(b"t" * 16)
 P, Q, R = (T, 0), (T, 1), (T, 2)
 
 
-def owning(*owned: Partition, told: tuple[Partition, ...]) -> Membership:
-    return Membership(3, frozenset(told), frozenset(owned))
+def owning(*owned: Partition, told: tuple[Partition, ...]) -> ConsumerMembership:
+    return ConsumerMembership(3, frozenset(told), frozenset(owned))
 
 
-def state(member: Membership) -> tuple[Any, ...]:
+def state(member: ConsumerMembership) -> tuple[Any, ...]:
     return member.epoch, set(member.told), set(member.owned)
 
 
@@ -50,7 +50,7 @@ def test_it_gives_up_what_is_not_its_any_more_and_takes_nothing_yet() -> None:
 
 
 @pytest.mark.parametrize("member", [owning(P, told=(P, Q)), owning(P, told=(P,)), owning(told=())])
-def test_there_may_be_nothing_to_give_up(member: Membership) -> None:
+def test_there_may_be_nothing_to_give_up(member: ConsumerMembership) -> None:
     before = state(member)
     with pytest.raises(NothingToDo):
         member.revoke()
@@ -66,7 +66,7 @@ def test_it_takes_what_is_new() -> None:
 
 
 @pytest.mark.parametrize("member", [owning(P, Q, told=(P, R)), owning(P, told=())])
-def test_it_takes_nothing_before_it_has_given_up(member: Membership) -> None:
+def test_it_takes_nothing_before_it_has_given_up(member: ConsumerMembership) -> None:
     before = state(member)
     with pytest.raises(NothingToDo):
         member.take()

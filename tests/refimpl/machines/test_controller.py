@@ -46,9 +46,13 @@ def test_a_change_raises_the_partition_epoch_and_not_the_leader_epoch() -> None:
 Wrong = Callable[[PartitionState], AlterPartitionRequest]
 REFUSED: list[tuple[Wrong, type[Refusal], str]] = [
     (lambda s: request(s, 1, 2, broker_epoch=7), StaleBrokerEpoch, "incarnation 0, and this"),
-    (lambda s: request(s, 1, 2, broker_id=9), errors.UnknownBroker, "broker 9"),
-    (lambda s: request(s, 1, 2, leader_epoch=9), errors.NotController, "leader epoch 9"),
-    (lambda s: request(s, 1, 2, partition_epoch=9), errors.NotController, "partition epoch 9"),
+    (lambda s: request(s, 1, 2, broker_id=9), errors.BrokerNotRegistered, "broker 9"),
+    (lambda s: request(s, 1, 2, leader_epoch=9), errors.SupersededController, "leader epoch 9"),
+    (
+        lambda s: request(s, 1, 2, partition_epoch=9),
+        errors.SupersededController,
+        "partition epoch 9",
+    ),
     (lambda s: request(s, 1, 2, leader_epoch=0), FencedLeaderEpoch, "of leader epoch 0"),
     (lambda s: request(s, 1, 2, broker_id=2), errors.NotTheLeader, "2 asks, and 1 leads"),
     (lambda s: request(s, 1, 2, partition_epoch=0), errors.InvalidUpdateVersion, "asked at"),
@@ -281,7 +285,7 @@ def test_an_older_incarnation_does_not_come_back_and_a_newer_one_waits_for_the_f
 
 def test_a_broker_takes_part_between_unfence_and_fence() -> None:
     brokers = BrokerRegistry()
-    with pytest.raises(errors.UnknownBroker):
+    with pytest.raises(errors.BrokerNotRegistered):
         brokers.unfence(1)
     brokers.register(1, 0)
     with pytest.raises(errors.AlreadyFenced):
@@ -293,7 +297,7 @@ def test_a_broker_takes_part_between_unfence_and_fence() -> None:
 
 def test_heartbeats_count_for_the_incarnation_that_sends_them() -> None:
     brokers = BrokerRegistry()
-    with pytest.raises(errors.UnknownBroker):
+    with pytest.raises(errors.BrokerNotRegistered):
         brokers.heartbeat(1, 0, 5)
     brokers.register(1, 1)
     with pytest.raises(StaleBrokerEpoch):

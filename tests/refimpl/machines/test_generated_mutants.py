@@ -233,7 +233,7 @@ def test_only_its_own_process_shuts_a_broker_down() -> None:
     for incarnation in (1, 3):
         with pytest.raises(StaleBrokerEpoch):
             brokers.shut_down(1, incarnation)
-    with pytest.raises(errors.UnknownBroker):
+    with pytest.raises(errors.BrokerNotRegistered):
         brokers.shut_down(2, 2)
     assert brokers.active == {1}
 

@@ -9,7 +9,7 @@ import pytest
 from attrs import asdict
 
 from refimpl.errors import Refusal
-from refimpl.machines.group import Coordinator, Member, OffsetCommit
+from refimpl.machines.group import CommitCoordinator, CommittingMember, OffsetCommit
 
 
 def refused(machine: Any, action: str, *arguments: Any) -> str:
@@ -21,16 +21,16 @@ def refused(machine: Any, action: str, *arguments: Any) -> str:
     return refusal.value.kafka_error
 
 
-def joined(**changed: Any) -> Member:
-    member = Member(1)
+def joined(**changed: Any) -> CommittingMember:
+    member = CommittingMember(1)
     member.join(2, 3)
     for name, value in changed.items():
         setattr(member, name, value)
     return member
 
 
-def coordinator() -> Coordinator:
-    made = Coordinator()
+def coordinator() -> CommitCoordinator:
+    made = CommitCoordinator()
     made.rebalance(1)
     made.rebalance(2)
     return made
@@ -74,7 +74,7 @@ def test_an_offset_of_zero_may_be_committed() -> None:
 def test_a_member_starts_at_the_committed_offset_and_knows_no_old_answers() -> None:
     member = joined(position=9, done=8, sent=7, answered=6)
     member.join(3, 4)
-    assert asdict(member) == asdict(Member(1, "after", 3, 4, 4, 3))
+    assert asdict(member) == asdict(CommittingMember(1, "after", 3, 4, 4, 3))
 
 
 @pytest.mark.parametrize("generation", [1, 2])
@@ -142,4 +142,4 @@ def test_answers_count_for_the_member_and_generation_that_asked() -> None:
 def test_a_crash_leaves_only_the_generation_that_was_joined_last() -> None:
     member = joined(position=5, done=4, sent=4, answered=4)
     member.crash()
-    assert asdict(member) == asdict(Member(1, last=2))
+    assert asdict(member) == asdict(CommittingMember(1, last=2))

@@ -16,14 +16,16 @@ from refimpl.machines.share_partition import (
     RENEW,
     Acknowledgement,
     Acquired,
+    PersisterStateBatch,
     Reading,
     SharePartition,
     ShareWrite,
-    StateBatch,
 )
 
 
-def loaded(start: int = 0, *batches: StateBatch, locks: int = 10, limit: int = 2) -> SharePartition:
+def loaded(
+    start: int = 0, *batches: PersisterStateBatch, locks: int = 10, limit: int = 2
+) -> SharePartition:
     share = SharePartition(1, locks, limit)
     share.load(start, batches)
     return share
@@ -68,7 +70,7 @@ def test_a_write_says_nothing_of_a_later_write_of_the_same_record() -> None:
 
 
 def test_a_record_is_archived_when_it_was_given_as_often_as_may_be() -> None:
-    share = loaded(5, StateBatch(5, 5, AVAILABLE, 1))
+    share = loaded(5, PersisterStateBatch(5, 5, AVAILABLE, 1))
     assert given(share, "a", 5) == [(5, 5, 2)]
     assert share.expire(29) is None
     write = share.expire(30)

@@ -8,20 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refimpl.errors import Refusal
-from refimpl.machines.share_partition import ACKNOWLEDGED, AVAILABLE, ShareWrite, StateBatch
+from refimpl.machines.share_partition import (
+    ACKNOWLEDGED,
+    AVAILABLE,
+    PersisterStateBatch,
+    ShareWrite,
+)
 from refimpl.machines.share_state import ShareState, initialised, merged, read, written
 
 STATES = (AVAILABLE, ACKNOWLEDGED)
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> StateBatch:
+def batches(draw: st.DrawFn) -> PersisterStateBatch:
     first = draw(st.integers(0, 12))
     last = draw(st.integers(first, 12))
-    return StateBatch(first, last, draw(st.sampled_from(STATES)), draw(st.integers(1, 3)))
+    return PersisterStateBatch(first, last, draw(st.sampled_from(STATES)), draw(st.integers(1, 3)))
 
 
-def by_offset(found: tuple[StateBatch, ...]) -> dict[int, tuple[int, int]]:
+def by_offset(found: tuple[PersisterStateBatch, ...]) -> dict[int, tuple[int, int]]:
     return {
         offset: (one.delivery_count, one.state)
         for one in found
@@ -31,7 +36,7 @@ def by_offset(found: tuple[StateBatch, ...]) -> dict[int, tuple[int, int]]:
 
 @given(st.lists(batches(), max_size=6), st.integers(0, 13))
 def test_of_all_batches_that_cover_an_offset_the_highest_stays(
-    new: list[StateBatch], start: int
+    new: list[PersisterStateBatch], start: int
 ) -> None:
     found = merged((), new, start)
     expected = {
@@ -44,7 +49,9 @@ def test_of_all_batches_that_cover_an_offset_the_highest_stays(
 
 
 @given(st.lists(batches(), max_size=5), st.randoms())
-def test_writes_come_to_the_same_in_any_order(new: list[StateBatch], random: Random) -> None:
+def test_writes_come_to_the_same_in_any_order(
+    new: list[PersisterStateBatch], random: Random
+) -> None:
     other = list(new)
     random.shuffle(other)
     assert merged((), new, 3) == merged((), other, 3)
@@ -52,9 +59,9 @@ def test_writes_come_to_the_same_in_any_order(new: list[StateBatch], random: Ran
 
 def test_a_write_that_is_late_takes_nothing_back() -> None:
     first = written(
-        ShareState(1, 0, 0), 1, 0, ShareWrite(40, (StateBatch(95, 99, AVAILABLE, 1),), 7)
+        ShareState(1, 0, 0), 1, 0, ShareWrite(40, (PersisterStateBatch(95, 99, AVAILABLE, 1),), 7)
     )
-    late = written(first, 1, 0, ShareWrite(35, (StateBatch(70, 74, ACKNOWLEDGED, 1),), 30))
+    late = written(first, 1, 0, ShareWrite(35, (PersisterStateBatch(70, 74, ACKNOWLEDGED, 1),), 30))
     assert (late.start, late.complete) == (40, 7)
     assert late.batches == ((70, 74, ACKNOWLEDGED, 1), (95, 99, AVAILABLE, 1))
 
@@ -62,7 +69,9 @@ def test_a_write_that_is_late_takes_nothing_back() -> None:
 def test_the_number_of_records_that_are_done_with_does_not_get_lower_before_the_start_moves() -> (
     None
 ):
-    writes = [ShareWrite(4, (StateBatch(o, o, ACKNOWLEDGED, 1),), o - 4) for o in (5, 6, 7)]
+    writes = [
+        ShareWrite(4, (PersisterStateBatch(o, o, ACKNOWLEDGED, 1),), o - 4) for o in (5, 6, 7)
+    ]
     for order in (writes, writes[::-1]):
         state = ShareState(1, 0, 4)
         for write in order:
@@ -72,7 +81,7 @@ def test_the_number_of_records_that_are_done_with_does_not_get_lower_before_the_
 
 
 def test_an_initialisation_that_comes_twice_changes_nothing_and_a_new_one_begins_anew() -> None:
-    known = ShareState(2, 5, 50, 3, (StateBatch(60, 69, ACKNOWLEDGED, 1),))
+    known = ShareState(2, 5, 50, 3, (PersisterStateBatch(60, 69, ACKNOWLEDGED, 1),))
     assert initialised(known, 2, -1) is known
     assert initialised(known, 3, 10) == ShareState(3, 5, 10)
     with pytest.raises(Refusal, match=r"FENCED_STATE_EPOCH: .* 1, and here it is 2"):

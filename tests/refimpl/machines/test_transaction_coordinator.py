@@ -13,15 +13,17 @@ from refimpl.machines.transaction_coordinator import (
     LAST_EPOCH,
     PREPARED,
     ProducerIdentity,
-    State,
     TransactionMetadata,
+    TransactionState,
 )
 
 AT, BEFORE, OTHER = (ProducerIdentity(*one) for one in ((7, 4), (7, 3), (8, 4)))
-STATES = [one for one in State if one is State.ONGOING or one in IDLE | PREPARED]
+STATES = [
+    one for one in TransactionState if one is TransactionState.ONGOING or one in IDLE | PREPARED
+]
 
 
-def metadata(state: State = State.ONGOING, **of: Any) -> TransactionMetadata:
+def metadata(state: TransactionState = TransactionState.ONGOING, **of: Any) -> TransactionMetadata:
     partitions = frozenset[str]() if state in IDLE else frozenset({"p"})
     one = TransactionMetadata(state=state, at=AT, next=AT, last=BEFORE, partitions=partitions)
     return evolve(one, **of)
@@ -42,18 +44,18 @@ STEPS: dict[str, Callable[[TransactionMetadata, ProducerIdentity], Any]] = {
 }
 ALLOWED = {
     "init_producer_id": IDLE,
-    "init_fences": {State.ONGOING},
-    "add_partitions": {*IDLE, State.ONGOING},
-    "verify_partition": {State.ONGOING},
-    "end_txn": {State.ONGOING},
-    "time_out": {State.ONGOING},
+    "init_fences": {TransactionState.ONGOING},
+    "add_partitions": {*IDLE, TransactionState.ONGOING},
+    "verify_partition": {TransactionState.ONGOING},
+    "end_txn": {TransactionState.ONGOING},
+    "time_out": {TransactionState.ONGOING},
     "complete": PREPARED,
 }
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda one: one.shown)
 @pytest.mark.parametrize("step", STEPS)
-def test_each_step_has_its_states(step: str, state: State) -> None:
+def test_each_step_has_its_states(step: str, state: TransactionState) -> None:
     before = metadata(state)
     if state in ALLOWED[step]:
         STEPS[step](before, AT)
@@ -74,19 +76,22 @@ def test_only_the_producer_of_now_may_act(step: str) -> None:
 
 @pytest.mark.parametrize("wrong", [AT.above(), OTHER, ProducerIdentity(7, 0)])
 def test_an_expected_identity_is_the_one_of_now(wrong: ProducerIdentity) -> None:
-    for state, step in ((State.EMPTY, "init_producer_id"), (State.ONGOING, "init_fences")):
+    for state, step in (
+        (TransactionState.EMPTY, "init_producer_id"),
+        (TransactionState.ONGOING, "init_fences"),
+    ):
         with pytest.raises(errors.ProducerFenced):
             STEPS[step](metadata(state), wrong)
     with pytest.raises(errors.ProducerFenced):
-        metadata(State.EMPTY).init_again(wrong)
-    assert metadata(State.EMPTY).init_again(BEFORE) == AT
+        metadata(TransactionState.EMPTY).init_again(wrong)
+    assert metadata(TransactionState.EMPTY).init_again(BEFORE) == AT
     with pytest.raises(errors.ConcurrentTransactions):
-        metadata(State.ONGOING).init_fences(BEFORE)
+        metadata(TransactionState.ONGOING).init_fences(BEFORE)
 
 
 def test_the_next_epoch_is_one_more_and_behind_the_last_another_id() -> None:
-    assert metadata(State.EMPTY).init_producer_id(None, new_id).at == AT.above()
-    last = metadata(State.EMPTY, last_epoch=4)
+    assert metadata(TransactionState.EMPTY).init_producer_id(None, new_id).at == AT.above()
+    last = metadata(TransactionState.EMPTY, last_epoch=4)
     assert last.init_producer_id(None, new_id).at == ProducerIdentity(9, 0)
     ended = metadata(last_epoch=4).end_txn(AT, 2, new_id, committed=True)
     assert (ended.at, ended.next, ended.last) == (AT.above(), ProducerIdentity(9, 0), AT)
@@ -110,14 +115,14 @@ def test_a_retry_is_of_the_same_end() -> None:
     with pytest.raises(errors.NothingToEnd):
         done.end_again(AT, 2, committed=False)
     assert done.end_again(done.at, 2, committed=True) is None, "it has begun nothing since"
-    assert metadata(State.EMPTY).end_again(BEFORE, 2, committed=True) is None
+    assert metadata(TransactionState.EMPTY).end_again(BEFORE, 2, committed=True) is None
     before_2 = metadata().end_txn(AT, 0, new_id, committed=False).complete(0)
     assert before_2.end_again(AT, 0, committed=False) == AT
 
 
 def test_a_transaction_is_complete_once_nobody_owes_an_answer() -> None:
     with pytest.raises(errors.MarkersNotWritten):
-        metadata(State.PREPARE_COMMIT).complete(1)
+        metadata(TransactionState.PREPARE_COMMIT).complete(1)
 
 
 def test_only_partitions_of_the_transaction_are_verified() -> None:
@@ -130,8 +135,8 @@ def test_partitions_that_are_there_change_nothing() -> None:
     one = metadata()
     assert one.add_partitions(AT, ("p",)) is one
     assert one.add_partitions(AT, ("p", "q")).partitions == {"p", "q"}
-    empty = metadata(State.EMPTY)
-    assert empty.add_partitions(AT, ()).state is State.ONGOING
+    empty = metadata(TransactionState.EMPTY)
+    assert empty.add_partitions(AT, ()).state is TransactionState.ONGOING
 
 
 def test_a_producer_whose_last_epoch_timed_out_is_given_none_above() -> None:

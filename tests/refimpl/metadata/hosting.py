@@ -9,9 +9,16 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.metadata.client import ClientOutput, StoreClient, Wake
-from refimpl.metadata.contract import Connected, Operation, Output, Request, Response, Result
+from refimpl.metadata.contract import (
+    Connected,
+    Operation,
+    Output,
+    Result,
+    StoreRequest,
+    StoreResponse,
+)
 from refimpl.metadata.durable import DurableStore
-from refimpl.metadata.embedded import Disconnected, EmbeddedStore, Frame
+from refimpl.metadata.embedded import ConnectionLost, EmbeddedStore, Frame
 from refimpl.metadata.errors import StoreError
 from refimpl.storage.disk.crashing import CrashDisk, Inode
 from refimpl.storage.disk.interface import Disk
@@ -62,7 +69,7 @@ class Host:
     def send(self, hosted: Hosted, operation: Operation) -> int:
         """Ask; nothing is carried yet."""
         hosted.requests += 1
-        request = Request(hosted.requests, operation)
+        request = StoreRequest(hosted.requests, operation)
         self.take(hosted, hosted.client.send(self.now, request))
         return hosted.requests
 
@@ -71,7 +78,9 @@ class Host:
         number = self.send(hosted, operation)
         self.run()
         [response] = [
-            one for one in hosted.delivered if isinstance(one, Response) and one.number == number
+            one
+            for one in hosted.delivered
+            if isinstance(one, StoreResponse) and one.number == number
         ]
         hosted.delivered.remove(response)
         return response.result
@@ -105,7 +114,7 @@ class Host:
             for frame in [one for one in queue if one.connection == connection]:
                 queue.remove(frame)
         self.store.disconnect(connection)
-        reset = Frame(connection, 0, Disconnected())
+        reset = Frame(connection, 0, ConnectionLost())
         self.take(hosted, hosted.client.receive(self.now, reset))
 
     def step_store(self) -> None:

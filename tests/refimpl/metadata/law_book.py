@@ -22,7 +22,6 @@ from refimpl.metadata.contract import (
     Create,
     Data,
     Delete,
-    Done,
     EventType,
     Existence,
     Exists,
@@ -31,17 +30,18 @@ from refimpl.metadata.contract import (
     GetData,
     Multi,
     MultiDone,
+    NoResult,
     Operation,
     Output,
-    Response,
     Result,
     SetData,
     Stat,
+    StoreResponse,
     Suspended,
     Sync,
     WatchEvent,
 )
-from refimpl.metadata.errors import ConnectionLoss, Refused, StoreError
+from refimpl.metadata.errors import ConnectionLoss, StoreError, StoreRefusal
 from tests.refimpl.metadata import law_model as model
 from tests.refimpl.metadata.law_model import BEFORE_TIME, EMPTY, Node, Outcome, State, Zxids
 
@@ -247,14 +247,16 @@ class LawBook(RuleBasedStateMachine):
         expected = self._expect(session, write)
         result = self._ask(session, write)
         self._must_answer(result, expected, write)
-        event("refused" if isinstance(expected, Refused) else f"written, {min(before, 1)} owed")
+        event(
+            "refused" if isinstance(expected, StoreRefusal) else f"written, {min(before, 1)} owed"
+        )
 
     def _wrote(self, session: int, write: Asked, result: Result | StoreError) -> None:
         """A write whose answer came, although others were lost."""
         self._must_answer(result, self._expect(session, write), write)
         self.sessions[session].forget()
 
-    def _expect(self, session: int, write: Asked) -> Outcome | Refused:
+    def _expect(self, session: int, write: Asked) -> Outcome | StoreRefusal:
         self.place += 1
         expected = model.apply(self.state, self.place, session, write)
         if isinstance(expected, Outcome):
@@ -331,7 +333,7 @@ class LawBook(RuleBasedStateMachine):
     def _find_out(self, session: int, writes: Sequence[Asked], heard: Sequence[Output]) -> None:
         """Read which prefix was applied: all that was answered, and of the rest what it may be."""
         self._must_have_come_back(session, heard)
-        responses = [one.result for one in heard if isinstance(one, Response)]
+        responses = [one.result for one in heard if isinstance(one, StoreResponse)]
         answers = [one for one in responses if one != ConnectionLoss()]
         lost = len(writes) - len(answers)
         assert responses == answers + [ConnectionLoss()] * lost, heard
@@ -378,7 +380,7 @@ class LawBook(RuleBasedStateMachine):
     def everything_is_as_it_must_be(self) -> None:
         """Read all of the tree, in every session."""
         for session in self.sessions:
-            assert self._ask(session, Sync()) == Done()
+            assert self._ask(session, Sync()) == NoResult()
             for path in {*self.state, *NAMES}:
                 self._must_be_data(self._ask(session, GetData(path)), path)
                 self._must_be_existence(self._ask(session, Exists(path)), path)
@@ -387,16 +389,16 @@ class LawBook(RuleBasedStateMachine):
     def _ask(self, session: int, operation: Operation) -> Result | StoreError:
         """The answer; whatever was owed to this session came before it, and nothing else."""
         *before, response = self.subject.ask(self.handle_of[session], operation)
-        assert isinstance(response, Response)
+        assert isinstance(response, StoreResponse)
         heard = self.sessions[session]
         _must_cover(before, heard.due)
         heard.due.clear()
         return response.result
 
     def _must_answer(
-        self, result: Result | StoreError, expected: Outcome | Refused, write: Asked
+        self, result: Result | StoreError, expected: Outcome | StoreRefusal, write: Asked
     ) -> None:
-        if isinstance(expected, Refused):
+        if isinstance(expected, StoreRefusal):
             assert result == expected, f"{result}, and not {expected}"
             return
         if isinstance(write, Multi):

@@ -15,9 +15,9 @@ from refimpl.metadata.contract import (
     Create,
     Created,
     Delete,
-    Done,
     EventType,
     Multi,
+    NoResult,
     SetData,
     Stat,
     WatchEvent,
@@ -29,7 +29,7 @@ from refimpl.metadata.errors import (
     NodeExists,
     NoNode,
     NotEmpty,
-    Refused,
+    StoreRefusal,
 )
 
 BEFORE_TIME = 0
@@ -60,7 +60,7 @@ class Outcome:
 
     state: State
     touched: tuple[WatchEvent, ...] = ()
-    answers: tuple[Created | Done | Node, ...] = ()
+    answers: tuple[Created | NoResult | Node, ...] = ()
 
 
 def children(state: State, path: str) -> list[str]:
@@ -75,14 +75,14 @@ def parent(path: str) -> str:
     return path[: path.rindex("/")] or "/"
 
 
-def apply(state: State, place: int, session: int, write: Change | Multi) -> Outcome | Refused:
+def apply(state: State, place: int, session: int, write: Change | Multi) -> Outcome | StoreRefusal:
     """The only result that a write may have in this state."""
     if not isinstance(write, Multi):
         return _change(Outcome(state), place, session, write)
     outcome = Outcome(state)
     for index, one in enumerate(write.operations):
         after = _change(outcome, place, session, one)
-        if isinstance(after, Refused):
+        if isinstance(after, StoreRefusal):
             return MultiFailed(index, after)
         outcome = after
     return outcome
@@ -98,7 +98,7 @@ def end_session(state: State, place: int, session: int) -> Outcome:
     return outcome
 
 
-def _change(before: Outcome, place: int, session: int, change: Change) -> Outcome | Refused:
+def _change(before: Outcome, place: int, session: int, change: Change) -> Outcome | StoreRefusal:
     state = before.state
     match change:
         case Create():
@@ -114,10 +114,10 @@ def _change(before: Outcome, place: int, session: int, change: Change) -> Outcom
             new = evolve(old, data=change.data, mzxid=place, version=old.version + 1)
             return _then(before, {**state, change.path: new}, new, EventType.DATA_CHANGED, change)
         case Check():
-            return Outcome(state, before.touched, (*before.answers, Done()))
+            return Outcome(state, before.touched, (*before.answers, NoResult()))
 
 
-def _create(before: Outcome, place: int, session: int, create: Create) -> Outcome | Refused:
+def _create(before: Outcome, place: int, session: int, create: Create) -> Outcome | StoreRefusal:
     state, above = before.state, parent(create.path)
     if above not in state:
         return NoNode(above)
@@ -132,20 +132,20 @@ def _create(before: Outcome, place: int, session: int, create: Create) -> Outcom
     return _then(before, after, Created(path), EventType.CREATED, Create(path))
 
 
-def _delete(before: Outcome, place: int, delete: Delete) -> Outcome | Refused:
+def _delete(before: Outcome, place: int, delete: Delete) -> Outcome | StoreRefusal:
     state, above = before.state, parent(delete.path)
     if children(state, delete.path):
         return NotEmpty(delete.path)
     home = state[above]
     after = {**state, above: evolve(home, died=home.died + 1, pzxid=place)}
     del after[delete.path]
-    return _then(before, after, Done(), EventType.DELETED, delete)
+    return _then(before, after, NoResult(), EventType.DELETED, delete)
 
 
 def _then(
     before: Outcome,
     state: State,
-    answer: Created | Done | Node,
+    answer: Created | NoResult | Node,
     what: EventType,
     change: Change,
 ) -> Outcome:

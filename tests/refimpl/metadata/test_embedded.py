@@ -7,7 +7,6 @@ from refimpl.metadata.contract import (
     Created,
     Data,
     Delete,
-    Done,
     EventType,
     Existence,
     Exists,
@@ -16,6 +15,7 @@ from refimpl.metadata.contract import (
     GetData,
     Multi,
     MultiDone,
+    NoResult,
     SetData,
     Stat,
     Suspended,
@@ -68,7 +68,7 @@ def test_a_deletion_fires_both_watches_with_one_event() -> None:
     host.ask(one, GetData("/a", watch=True))
     host.ask(one, GetChildren("/a", watch=True))
     host.ask(one, GetChildren("/", watch=True))
-    assert host.ask(one, Delete("/a")) == Done()
+    assert host.ask(one, Delete("/a")) == NoResult()
     assert one.delivered == [
         WatchEvent(EventType.DELETED, "/a"),
         WatchEvent(EventType.CHILDREN_CHANGED, "/"),

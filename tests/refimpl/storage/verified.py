@@ -3,7 +3,7 @@
 from refimpl.broker.logs import BrokerLog
 from refimpl.machines.replica_log import Guard, Origin
 from refimpl.storage.format.batch import batches
-from refimpl.storage.log.partition_log import Appended, PartitionLog
+from refimpl.storage.log.partition_log import LogAppendInfo, PartitionLog
 from refimpl.storage.log.producers import batch_of
 
 
@@ -20,7 +20,7 @@ def guard_for(
 
 def append_verified(
     log: PartitionLog, data: bytes, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
-) -> Appended:
+) -> LogAppendInfo:
     """Append a batch; a transaction that it begins is verified."""
     guard = guard_for(log, data, now_ms)
     return log.append_as_leader(data, epoch, now_ms, origin, guard=guard)

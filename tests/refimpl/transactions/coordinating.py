@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.coordinator.operation import Answer, TimerKey
-from refimpl.coordinator.runtime import State
+from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.errors import Refusal
 from refimpl.machines.transaction_coordinator import TransactionMetadata
 from refimpl.messages import transaction_coordination as m
@@ -107,7 +107,7 @@ class Conversation:
     def load(self) -> None:
         """Read the log to its end."""
         for _ in range(self.log.end + 2):
-            if self.coordinator.state is State.LOADING:
+            if self.coordinator.state is CoordinatorState.LOADING:
                 self.take(self.coordinator.load(self.now))
 
     def fail_over(self, lost: int = 0, *, epoch: int | None = None) -> None:
@@ -132,7 +132,7 @@ class Conversation:
         """All followers have everything."""
         self.log.high_watermark = self.log.end
         self.take(self.coordinator.committed(self.log.end))
-        if self.coordinator.state is State.LOADING:
+        if self.coordinator.state is CoordinatorState.LOADING:
             self.take(self.coordinator.load(self.now))
 
     def send(self, request: Any) -> int:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from refimpl.coordinator.runtime import APPEND, State
-from refimpl.machines.transaction_coordinator import State as Txn
+from refimpl.coordinator.runtime import APPEND, CoordinatorState
+from refimpl.machines.transaction_coordinator import TransactionState as Txn
 from refimpl.messages import transaction_coordination as m
 from refimpl.messages.controller import InitProducerIdResponse
 from refimpl.transactions.config import TransactionConfig
@@ -314,7 +314,7 @@ def test_nothing_is_done_by_what_is_loaded_and_not_committed() -> None:
     c.replicated = False
     c.send(m.EndTxnRequest(ID, *at, True))
     c.fail_over()
-    assert c.coordinator.state is State.LOADING
+    assert c.coordinator.state is CoordinatorState.LOADING
     assert c.decided == []
     loading = "COORDINATOR_LOAD_IN_PROGRESS"
     assert c.init().error == loading
@@ -366,7 +366,7 @@ def test_a_load_that_fails_serves_nothing(broken: bytes | None) -> None:
     c.log.pairs.append((key, unknown_state if broken is None else broken))
     c.log.high_watermark = c.log.end
     c.fail_over()
-    assert c.coordinator.state is State.CLOSED
+    assert c.coordinator.state is CoordinatorState.CLOSED
     assert c.coordinator.failure is not None
     assert c.decided == []
     assert c.init().error == c.end(at).error == "NOT_COORDINATOR"

@@ -37,7 +37,7 @@ from refimpl.wire.produce import (
     read_produce,
     write_produced,
 )
-from refimpl.wire.writer import Endpoint
+from refimpl.wire.writer import NodeEndpoint
 from tests.refimpl.edge.requests import values
 
 with warnings.catch_warnings():
@@ -49,7 +49,7 @@ PRODUCE, FETCH = 0, 1
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 NAMES = st.text("abcé.-", max_size=140)
 IDS = st.binary(min_size=16, max_size=16).filter(any)
-ENDPOINTS = st.builds(Endpoint, INT32, NAMES, INT32, st.none() | NAMES)
+ENDPOINTS = st.builds(NodeEndpoint, INT32, NAMES, INT32, st.none() | NAMES)
 RECORDS = st.one_of(st.binary(max_size=200), st.just(bytes(20_000)))
 
 
@@ -161,7 +161,7 @@ def test_any_bytes_are_a_produce_request_or_are_refused(version: int, data: byte
 
 
 @st.composite
-def answered(draw: st.DrawFn) -> tuple[int, int, list[Endpoint], Any]:
+def answered(draw: st.DrawFn) -> tuple[int, int, list[NodeEndpoint], Any]:
     version = draw(st.integers(3, 13))
     leaders = st.none() | st.tuples(st.integers(0, 9), INT32) if version >= 10 else st.none()
     partition = st.builds(

@@ -11,8 +11,8 @@ from attrs import define, evolve, field
 
 from refimpl.clients.consumer.config import ConsumerConfig
 from refimpl.clients.consumer.machine import ConsumerMachine
-from refimpl.clients.consumer.messages import Poll, Polled, Refused
-from refimpl.clients.consumer.position import Offset, Position, Question
+from refimpl.clients.consumer.messages import CallFailed, Poll, Polled
+from refimpl.clients.consumer.position import OffsetAndEpoch, Position, Question
 from refimpl.clients.consumer.records import Read
 from refimpl.messages.broker import (
     FetchedPartition,
@@ -184,7 +184,7 @@ class Ours:
             case ["resume", _]:
                 self.machine.positions[name].paused = False
             case ["seek", _, offset, epoch]:
-                self.machine.seek(name, Offset(offset, epoch))
+                self.machine.seek(name, OffsetAndEpoch(offset, epoch))
             case ["beginning", _]:
                 self.machine.seek_by([name], "earliest")
             case _:
@@ -225,7 +225,7 @@ class Ours:
                 case Polled(_, records) if records:
                     rows = {str(p.partition): [one.offset for one in found] for p, found in records}
                     self.told["records"] = rows
-                case Refused(_, error):
+                case CallFailed(_, error):
                     self.told["error"] = error
                 case _:
                     pass

@@ -11,13 +11,13 @@ from refimpl.clients.consumer.machine import ConsumerMachine
 from refimpl.clients.consumer.messages import (
     AskCommitted,
     AskOffsets,
+    CallFailed,
     CommitOffsets,
     Disconnected,
     Poll,
     Polled,
-    Refused,
 )
-from refimpl.clients.consumer.position import Offset
+from refimpl.clients.consumer.position import OffsetAndEpoch
 from refimpl.clients.producer.messages import Unauthenticated
 from refimpl.messages import group as g
 from refimpl.messages.broker import (
@@ -51,13 +51,13 @@ def test_a_seek_makes_errors_of_the_position_before_void() -> None:
     machine = ConsumerMachine(config, NoOpener(), (-1,), lambda: 0.5)
     machine.assign(0, ORDERS)
     for name in ORDERS:
-        machine.seek(name, Offset(99))
+        machine.seek(name, OffsetAndEpoch(99))
         machine.fail("OFFSET_OUT_OF_RANGE", "there is no such offset", (name,))
-    machine.seek(ORDERS[0], Offset(1))
+    machine.seek(ORDERS[0], OffsetAndEpoch(1))
     answers = [machine.handle(now, Poll(now, 0)) for now in (1, 2)]
-    told = [one for outputs in answers for one in outputs if isinstance(one, Refused | Polled)]
+    told = [one for outputs in answers for one in outputs if isinstance(one, CallFailed | Polled)]
     sentence = "there is no such offset"
-    assert told == [Refused(1, "OFFSET_OUT_OF_RANGE", sentence, (ORDERS[1],)), Polled(2)]
+    assert told == [CallFailed(1, "OFFSET_OUT_OF_RANGE", sentence, (ORDERS[1],)), Polled(2)]
 
 
 def test_a_broker_that_lets_nobody_in_ends_all_calls_that_wait() -> None:
@@ -69,16 +69,16 @@ def test_a_broker_that_lets_nobody_in_ends_all_calls_that_wait() -> None:
             Poll("poll", 1000),
             AskOffsets("ends", dict.fromkeys(ORDERS, -1)),
             AskCommitted("committed", ORDERS),
-            CommitOffsets("commit", {ORDERS[0]: (Offset(5), "")}),
+            CommitOffsets("commit", {ORDERS[0]: (OffsetAndEpoch(5), "")}),
         )
     ):
         machine.handle(number, message)
     reason = Unauthenticated("SASL_AUTHENTICATION_FAILED", "no such user")
     outputs = machine.handle(9, Disconnected(-1, reason))
-    refused = {one.handle: one.error for one in outputs if isinstance(one, Refused)}
+    refused = {one.handle: one.error for one in outputs if isinstance(one, CallFailed)}
     assert refused == dict.fromkeys(("poll", "ends", "committed", "commit"), reason.error)
     later = machine.handle(10, Poll("later", 1000))
-    assert not any(isinstance(one, Refused) for one in later)
+    assert not any(isinstance(one, CallFailed) for one in later)
 
 
 class Host:
@@ -133,7 +133,7 @@ def test_without_a_reset_brokers_are_not_asked_again_at_once(group_id: str | Non
     machine = ConsumerMachine(config, NoOpener(), (-1,), lambda: 0.5)
     machine.assign(0, ORDERS)
     for name in ORDERS if group_id is None else ():
-        machine.seek(name, Offset(99))
+        machine.seek(name, OffsetAndEpoch(99))
     host = Host(machine)
     host.run(until_ms=1000)
     kind = FetchRequest if group_id is None else g.OffsetFetchRequest

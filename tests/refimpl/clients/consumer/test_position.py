@@ -10,7 +10,7 @@ from refimpl.clients.consumer.position import (
     NONE,
     RESETTING,
     VALIDATING,
-    Offset,
+    OffsetAndEpoch,
     Position,
 )
 
@@ -24,8 +24,8 @@ class Numbers:
     end: int
 
     @property
-    def position(self) -> Offset:
-        return Offset(self.left[0] if self.left else self.end, self.epoch)
+    def position(self) -> OffsetAndEpoch:
+        return OffsetAndEpoch(self.left[0] if self.left else self.end, self.epoch)
 
     @property
     def is_empty(self) -> bool:
@@ -43,36 +43,38 @@ def fetched(offset: int, count: int, epoch: int = 1) -> Numbers:
 def at(offset: int = 3, epoch: int = 1, leader: int = 1) -> Position:
     """A position that the leader has validated."""
     position = Position(leader_epoch=leader)
-    position.begin(Offset(offset, epoch))
-    position.complete_validation(Offset(offset, epoch), leader, Offset(99, epoch), resets=True)
+    position.begin(OffsetAndEpoch(offset, epoch))
+    position.complete_validation(
+        OffsetAndEpoch(offset, epoch), leader, OffsetAndEpoch(99, epoch), resets=True
+    )
     assert position.state == FETCHING
     return position
 
 
 def test_a_committed_offset_is_validated_and_only_where_there_is_no_position() -> None:
     position = Position(leader_epoch=4)
-    position.begin(Offset(7, 3))
+    position.begin(OffsetAndEpoch(7, 3))
     assert (position.state, position.offset, position.epoch) == (VALIDATING, 7, 3)
     with pytest.raises(errors.HasPosition):
-        position.begin(Offset(1, 1))
+        position.begin(OffsetAndEpoch(1, 1))
 
 
 @pytest.mark.parametrize(("epoch", "leader"), [(NONE, 4), (3, NONE)])
 def test_without_epochs_there_is_nothing_to_validate(epoch: int, leader: int) -> None:
     position = Position(leader_epoch=leader)
-    position.begin(Offset(7, epoch))
+    position.begin(OffsetAndEpoch(7, epoch))
     assert position.state == FETCHING
 
 
 def test_a_seek_drops_what_was_fetched_and_beats_a_reset() -> None:
     position = at()
     position.fetched(3, 1, fetched(3, 2))
-    position.seek(Offset(9))
+    position.seek(OffsetAndEpoch(9))
     assert (position.buffer, position.offset, position.epoch) == (None, 9, NONE)
     position.reset("latest")
-    position.seek(Offset(5))
+    position.seek(OffsetAndEpoch(5))
     with pytest.raises(errors.NotResetting, match="a reset to latest"):
-        position.complete_reset("latest", Offset(100))
+        position.complete_reset("latest", OffsetAndEpoch(100))
     assert position.offset == 5
 
 
@@ -84,8 +86,8 @@ def test_a_reset_is_completed_by_its_own_strategy() -> None:
     assert (position.state, position.offset, position.epoch) == (RESETTING, NONE, NONE)
     assert (position.buffer, position.not_before, position.consumed) == (None, 0, None)
     with pytest.raises(errors.NotResetting):
-        position.complete_reset("latest", Offset(1))
-    position.complete_reset("earliest", Offset(2, 1))
+        position.complete_reset("latest", OffsetAndEpoch(1))
+    position.complete_reset("earliest", OffsetAndEpoch(2, 1))
     assert (position.state, position.offset, position.strategy) == (VALIDATING, 2, None)
 
 
@@ -122,20 +124,20 @@ def test_kafkas_client_keeps_what_the_old_leader_has_sent() -> None:
 @pytest.mark.parametrize(
     ("end", "result", "stands"),
     [
-        (Offset(3, 1), "valid", (FETCHING, 3, 1)),
-        (Offset(2, 1), "truncated", (FETCHING, 2, 1)),
-        (Offset(NONE, NONE), "unknown", (VALIDATING, 3, 1)),
-        (Offset(5, NONE), "unknown", (VALIDATING, 3, 1)),
-        (Offset(NONE, 1), "unknown", (VALIDATING, 3, 1)),
+        (OffsetAndEpoch(3, 1), "valid", (FETCHING, 3, 1)),
+        (OffsetAndEpoch(2, 1), "truncated", (FETCHING, 2, 1)),
+        (OffsetAndEpoch(NONE, NONE), "unknown", (VALIDATING, 3, 1)),
+        (OffsetAndEpoch(5, NONE), "unknown", (VALIDATING, 3, 1)),
+        (OffsetAndEpoch(NONE, 1), "unknown", (VALIDATING, 3, 1)),
     ],
 )
 def test_a_validation_has_three_results(
-    end: Offset, result: str, stands: tuple[str, int, int]
+    end: OffsetAndEpoch, result: str, stands: tuple[str, int, int]
 ) -> None:
     position = at()
     position.learn(2)
     position.buffer = fetched(3, 1)
-    assert position.complete_validation(Offset(3, 1), 2, end, resets=True) == result
+    assert position.complete_validation(OffsetAndEpoch(3, 1), 2, end, resets=True) == result
     assert (position.state, position.offset, position.epoch) == stands
     assert (position.buffer is None) == (result == "truncated")
 
@@ -143,28 +145,30 @@ def test_a_validation_has_three_results(
 def test_without_a_reset_a_truncation_moves_nothing() -> None:
     position = at()
     position.learn(2)
-    found = position.complete_validation(Offset(3, 1), 2, Offset(1, 1), resets=False)
+    found = position.complete_validation(
+        OffsetAndEpoch(3, 1), 2, OffsetAndEpoch(1, 1), resets=False
+    )
     assert (found, position.state, position.offset) == ("truncated", VALIDATING, 3)
 
 
 def test_a_validation_of_something_else_says_nothing() -> None:
     position = at()
     with pytest.raises(errors.NotValidating):
-        position.complete_validation(Offset(3, 1), 1, Offset(3, 1), resets=True)
+        position.complete_validation(OffsetAndEpoch(3, 1), 1, OffsetAndEpoch(3, 1), resets=True)
     position.learn(2)
     with pytest.raises(errors.PositionMoved, match="offset 4, and the position is 3"):
-        position.complete_validation(Offset(4, 1), 2, Offset(3, 1), resets=True)
+        position.complete_validation(OffsetAndEpoch(4, 1), 2, OffsetAndEpoch(3, 1), resets=True)
     with pytest.raises(errors.LeaderMoved):
-        position.complete_validation(Offset(3, 1), 1, Offset(3, 1), resets=True)
+        position.complete_validation(OffsetAndEpoch(3, 1), 1, OffsetAndEpoch(3, 1), resets=True)
 
 
 def test_records_are_returned_in_parts_and_the_position_is_behind_them() -> None:
     position = at()
     position.fetched(3, 1, fetched(3, 3))
     assert position.hand_out(2) == [3, 4]
-    assert position.consumed == Offset(5, 1)
+    assert position.consumed == OffsetAndEpoch(5, 1)
     assert position.hand_out(2) == [5]
-    assert (position.buffer, position.consumed) == (None, Offset(6, 1))
+    assert (position.buffer, position.consumed) == (None, OffsetAndEpoch(6, 1))
     with pytest.raises(errors.NothingFetched):
         position.hand_out(1)
 
@@ -202,7 +206,7 @@ def test_it_asks_what_is_missing() -> None:
         position.ask()
     position.reset("earliest")
     assert position.ask() == (RESETTING, "earliest", NONE, NONE, 1)
-    position.complete_reset("earliest", Offset(0))
+    position.complete_reset("earliest", OffsetAndEpoch(0))
     assert position.ask() == (FETCHING, None, 0, NONE, 1)
     position.revoke()
     with pytest.raises(errors.BeingRevoked):
@@ -224,13 +228,13 @@ def test_behind_the_end_a_follower_is_left_first_and_then_it_resets() -> None:
 
 def test_only_a_validated_position_is_committed_and_a_revoked_one_once() -> None:
     position = at()
-    assert position.auto_commit() == Offset(3, 1)
+    assert position.auto_commit() == OffsetAndEpoch(3, 1)
     position.learn(2)
     assert position.consumed is None
     with pytest.raises(errors.NoPosition):
         position.auto_commit()
     position = at()
-    assert position.revoke() == Offset(3, 1)
+    assert position.revoke() == OffsetAndEpoch(3, 1)
     with pytest.raises(errors.BeingRevoked):
         position.revoke()
     with pytest.raises(errors.BeingRevoked):

@@ -5,9 +5,9 @@ from typing import Any
 
 from attrs import define, frozen
 
-from refimpl.clients.consumer.position import Offset
+from refimpl.clients.consumer.position import OffsetAndEpoch
 from refimpl.clients.consumer.records import Fetched, Read, Unreadable
-from refimpl.clients.consumer.sessions import Session
+from refimpl.clients.consumer.sessions import ConsumerFetchSession
 from refimpl.messages.broker import FetchPartition, FetchResponse, TopicPartition
 from refimpl.storage.format.txn_index import AbortedTxn
 
@@ -53,20 +53,24 @@ def offsets(buffer: Fetched, most: int = 100) -> list[int]:
 
 
 def of(*batches: Any, start: int = 0, aborted: list[AbortedTxn] | None = None) -> Fetched:
-    return Fetched(Offset(start), iter(batches), aborted)
+    return Fetched(OffsetAndEpoch(start), iter(batches), aborted)
 
 
 def test_records_before_the_position_are_left_out_and_parts_follow_each_other() -> None:
     buffer = of(Batch(0, 2), Batch(2, 5), Batch(5, 7, leader_epoch=2), start=3)
-    assert (offsets(buffer, 1), buffer.position) == ([3], Offset(4, 1))
-    assert (offsets(buffer, 2), buffer.position, buffer.is_empty) == ([4, 5], Offset(6, 2), False)
-    assert (offsets(buffer), buffer.position, buffer.is_empty) == ([6], Offset(7, 2), True)
+    assert (offsets(buffer, 1), buffer.position) == ([3], OffsetAndEpoch(4, 1))
+    assert (offsets(buffer, 2), buffer.position, buffer.is_empty) == (
+        [4, 5],
+        OffsetAndEpoch(6, 2),
+        False,
+    )
+    assert (offsets(buffer), buffer.position, buffer.is_empty) == ([6], OffsetAndEpoch(7, 2), True)
 
 
 def test_the_position_passes_what_is_compacted_away_and_markers() -> None:
     buffer = of(Batch(0, 4, gone=(2, 3)), Batch(4, 5, is_control=True), Batch(5, 7, gone=(5, 6)))
     assert offsets(buffer) == [0, 1]
-    assert (buffer.position, buffer.is_empty) == (Offset(7, 1), True)
+    assert (buffer.position, buffer.is_empty) == (OffsetAndEpoch(7, 1), True)
 
 
 def test_aborted_records_are_left_out_until_their_marker() -> None:
@@ -85,7 +89,7 @@ def test_aborted_records_are_left_out_until_their_marker() -> None:
 
 def test_what_comes_before_an_unreadable_record_is_returned() -> None:
     buffer = of(Batch(0, 2), Batch(2, 5, bad=3), Batch(5, 6))
-    assert (offsets(buffer), buffer.position) == ([0, 1, 2], Offset(3, 1))
+    assert (offsets(buffer), buffer.position) == ([0, 1, 2], OffsetAndEpoch(3, 1))
     assert (offsets(buffer), buffer.is_empty) == ([], False)
     assert buffer.unreadable is not None
     assert buffer.unreadable.offset == 3
@@ -95,7 +99,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def test_a_session_names_changes_alone() -> None:
-    session = Session()
+    session = ConsumerFetchSession()
     first = {A: FetchPartition(A, 0), B: FetchPartition(B, 0)}
     assert session.named(first) == ([*first.values()], ())
     session.answered(FetchResponse((), 7))
@@ -108,15 +112,15 @@ def test_a_session_names_changes_alone() -> None:
 
 
 def test_a_session_that_is_in_doubt_begins_again() -> None:
-    session = Session(7, 3, {A: FetchPartition(A, 0)})
+    session = ConsumerFetchSession(7, 3, {A: FetchPartition(A, 0)})
     session.failed()
     assert session.named({A: FetchPartition(A, 0)})[0] == [FetchPartition(A, 0)]
     assert (session.id, session.epoch) == (7, 0)
     session.answered(FetchResponse((), 0, "FETCH_SESSION_ID_NOT_FOUND"))
     assert (session.id, session.epoch) == (0, 0)
-    session = Session(7, 2**31 - 1)
+    session = ConsumerFetchSession(7, 2**31 - 1)
     session.answered(FetchResponse((), 7))
     assert session.epoch == 1
-    full = Session()
+    full = ConsumerFetchSession()
     full.answered(FetchResponse((), 0))
     assert full.epoch == 0

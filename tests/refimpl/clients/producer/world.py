@@ -11,7 +11,7 @@ from refimpl.clients.producer.config import ProducerConfig
 from refimpl.clients.producer.machine import ProducerMachine
 from refimpl.clients.producer.messages import (
     Accepted,
-    Close,
+    CloseProducer,
     Delivered,
     Disconnect,
     Disconnected,
@@ -135,7 +135,7 @@ class World:
         self.give(Flush("flush"))
 
     def close(self, timeout_ms: int | None = None) -> None:
-        self.give(Close("close", timeout_ms))
+        self.give(CloseProducer("close", timeout_ms))
 
     @property
     def flushed(self) -> list[Any]:

@@ -20,7 +20,7 @@ from highwater import (
 )
 from refimpl.configs import ConfigError
 from refimpl.edge.clients import connections
-from refimpl.security.logins import LoginRefused, ScramLogin, unsecured_token
+from refimpl.security.logins import LoginFailed, ScramLogin, unsecured_token
 from tests.refimpl.edge.clients.consuming import read
 
 USERS = {"admin": "admin-secret", "reader": "a b,c=d'x"}
@@ -207,5 +207,5 @@ def test_a_broker_that_does_not_know_the_password_is_refused() -> None:
     login = ScramLogin("SCRAM-SHA-256", "u", "secret")
     nonce = login.first().decode().rpartition("r=")[2]
     assert login.answer(f"r={nonce}x,s=c2FsdCBvZiAxMiBieXRlcw==,i=4096".encode())
-    with pytest.raises(LoginRefused, match="does not prove"):
+    with pytest.raises(LoginFailed, match="does not prove"):
         login.answer(b"v=bm8gcHJvb2Y=")
