@@ -34,7 +34,7 @@ class Serving(Protocol):
 
     @property
     def host(self) -> str:
-        """Where they listen for clients."""
+        """The host at which they listen for clients."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class Serving(Protocol):
 
     @property
     def brokers(self) -> int:
-        """How many there are, on ports one after the other."""
+        """The number of brokers, on ports one after the other."""
         ...
 
     @property

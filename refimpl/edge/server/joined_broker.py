@@ -18,7 +18,7 @@ from refimpl.edge.server.peers import PeerNetwork
 from refimpl.messages.controller import CONTROLLER
 
 LOOPBACK = "127.0.0.1"
-"""Where processes of one machine hear each other, wherever clients come from."""
+"""The host at which processes of one machine hear each other, wherever clients come from."""
 
 
 class NotTakenIn(TimeoutError):
@@ -27,7 +27,7 @@ class NotTakenIn(TimeoutError):
 
 @frozen
 class Joining:
-    """What a process has to know in order to be a broker: plain values."""
+    """The values that a process has to know in order to be a broker."""
 
     layout: Layout
     number: int
@@ -44,7 +44,7 @@ class Joining:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Joining":
-        """What `values` made."""
+        """The same from what `values` made."""
         given: dict[str, Any] = {**values["layout"], "racks": {}}
         given["data"] = given["data"] and Path(given["data"])
         given["more_data"] = tuple(map(Path, given["more_data"]))
@@ -67,7 +67,7 @@ class JoinedBroker:
 
     @property
     def host(self) -> str:
-        """Where it listens for clients."""
+        """The host at which it listens for clients."""
         return self.joining.layout.host
 
     @property

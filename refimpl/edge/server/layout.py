@@ -92,7 +92,7 @@ class Layout:
         return ControllerLog(path, FileDirectory(path, CONTROLLER, cluster_id))
 
     def directory(self, number: int, cluster_id: str, started: int = 0) -> Directory:
-        """Where a broker keeps its logs, which was started so often before if that is memory."""
+        """The place of a broker's logs; memory is told how often the broker was started before."""
         if self.data is None:
             return MemoryDirectory(cluster_id, incarnations=started)
         return directories_in(

@@ -68,7 +68,7 @@ class ProcessCluster:
 
     @property
     def host(self) -> str:
-        """Where the brokers listen."""
+        """The host at which the brokers listen."""
         return self.layout.host
 
     @property
@@ -78,7 +78,7 @@ class ProcessCluster:
 
     @property
     def brokers(self) -> int:
-        """How many brokers there are."""
+        """The number of brokers."""
         return self.layout.brokers
 
     @property

@@ -206,7 +206,7 @@ def test_a_broker_ends_at_the_start_if_no_directory_can_be_read(tmp_path: Path) 
 def test_a_broker_starts_without_a_directory_that_cannot_be_read(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What is in there is offline and not made anew; what is new goes to the others."""
+    """Its logs are offline and not made anew; new ones go to the others."""
     place, aside = tmp_path / "disk-1" / "broker-1", tmp_path / "aside"
     other = tmp_path / "disk-0" / "broker-1"
 
