@@ -55,6 +55,8 @@ class Directory:
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         self._note("prepare", *partitions)
 
+    def told(self) -> None: ...
+
     def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
         self._note("begin_epochs", epochs)
 
