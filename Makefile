@@ -13,6 +13,8 @@ BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome
 # More arguments for the verb's own command: make check ARGS="recordings --strict"
 ARGS ?=
 
+# Images of containers set it, and then each process compiles all that it imports once more.
+unexport PYTHONDONTWRITEBYTECODE
 # uv_build looks its binary up on PATH; Spark prefers JAVA_HOME, so everything else shall too.
 export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
