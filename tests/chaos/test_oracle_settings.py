@@ -6,7 +6,8 @@ or another oracle reports it too, stands below with the reason. `make test` take
 site, `make soak` all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 from zlib import crc32
 
@@ -99,8 +100,13 @@ EXCUSED: dict[tuple[str, str], str] = {
 }
 
 
-def varied() -> Iterator[tuple[str, str, Any]]:
+@cache
+def varied() -> Sequence[tuple[str, str, Any]]:
     """Each site with each setting that its code reads, or watches, and each other value."""
+    return [*_varied()]
+
+
+def _varied() -> Iterator[tuple[str, str, Any]]:
     for name in CASES:
         module = sites()[name].function.partition(":")[0]
         if not module.startswith(ORACLES):
