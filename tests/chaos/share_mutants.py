@@ -60,7 +60,7 @@ BUGS = (
         "a_hole_is_fetched_for_ever",
         "F4: what a fetch finds to hold nothing stays unknown.",
         f"{PARTITION}._pass_over",
-        "self.deliveries[offset] = Delivery(ARCHIVED, count)",
+        "self.deliveries[offset] = InFlightState(ARCHIVED, count)",
         "return",
         "Progress",
         0,
@@ -123,7 +123,7 @@ BUGS = (
         "S2: a lock is over at the limit, and its member is answered success.",
         f"{PARTITION}._over",
         "evolve(held, target=ARCHIVED)",
-        "Delivery(ARCHIVED, held.count)",
+        "InFlightState(ARCHIVED, held.count)",
         "AnsweredIsStored",
         50,
         more=(

@@ -330,7 +330,7 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
     ),
     (
         f"{TL}._keeps_partitions",
-        "old.state is not State.ONGOING",
+        "old.state is not TransactionState.ONGOING",
         True,
         Case(transactional.forgets_a_partition, transactional.WITH),
     ),

@@ -150,11 +150,11 @@ BUGS = (
         "a_time_out_aborts_what_is_decided",
         "The time-out does not look at the state: a decided transaction is decided again.",
         f"{SHARD}._time_out",
-        "metadata.state is not State.ONGOING",
+        "metadata.state is not TransactionState.ONGOING",
         "not metadata.partitions",
         "DecidedOnce",
         1,
-        more=(f"{COORDINATOR}.time_out", "self.state is not State.ONGOING", "False"),
+        more=(f"{COORDINATOR}.time_out", "self.state is not TransactionState.ONGOING", "False"),
     ),
     TransactionBug(
         "pending_offsets_are_read",

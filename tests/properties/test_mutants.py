@@ -321,8 +321,8 @@ def test_every_kind_of_mutant_is_made_and_bears_a_name_of_its_own() -> None:
     assert kinds >= {"comparison", "boundary", "guard", "assignment", "branch"}
     assert len({mutant.name for mutant in made}) == len(made)
     names = {mutant.name.partition("machines.group:")[2] for mutant in made}
-    assert "Member.join: generation <= self.last -> generation < self.last" in names
-    assert "Member.join: if generation <= self.last -> if False" in names
+    assert "CommittingMember.join: generation <= self.last -> generation < self.last" in names
+    assert "CommittingMember.join: if generation <= self.last -> if False" in names
     assert "CommitCoordinator.rebalance: self.owner = owner -> pass" in names
 
 
@@ -441,7 +441,7 @@ def without_tests(
 
 def test_the_tests_that_run_a_function_find_its_mutants(tmp_path: Path) -> None:
     """In a process of its own: pytest runs here already."""
-    command = [sys.executable, "-m", "refimpl", "mutants", "--auto", "Member.join: generation"]
+    command = [sys.executable, "-m", "refimpl", "mutants", "--auto", "CommittingMember.join: generation"]
     cache = {**os.environ, "HIGHWATER_CACHE": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, env=cache, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
