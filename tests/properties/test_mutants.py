@@ -441,7 +441,14 @@ def without_tests(
 
 def test_the_tests_that_run_a_function_find_its_mutants(tmp_path: Path) -> None:
     """In a process of its own: pytest runs here already."""
-    command = [sys.executable, "-m", "refimpl", "mutants", "--auto", "CommittingMember.join: generation"]
+    command = [
+        sys.executable,
+        "-m",
+        "refimpl",
+        "mutants",
+        "--auto",
+        "CommittingMember.join: generation",
+    ]
     cache = {**os.environ, "HIGHWATER_CACHE": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, env=cache, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
