@@ -117,7 +117,7 @@ def _varied() -> Iterator[tuple[str, str, Any]]:
 
 
 def seen(case: Case, site: Site) -> str:
-    """What is wrong with the report of a bug, with the site and without it; empty if nothing is."""
+    """The fault in the report of a bug, with the site and without it; empty if there is none."""
     found = case.violation()
     if found is None:
         return "it is not reported"

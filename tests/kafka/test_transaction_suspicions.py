@@ -285,7 +285,7 @@ def after_another(asking: Asking, told: Told) -> None:
 
 @pytest.fixture(scope="module")
 def told(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
-    """What both say."""
+    """The answer that both give."""
     broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), settings=SETTINGS)
     broker.format(judge)
     servers = {KAFKA: Kafkas(broker), OURS: Ours(tmp_path_factory.mktemp("ours"))}

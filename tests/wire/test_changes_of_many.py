@@ -251,7 +251,7 @@ def acknowledged(ask: Ask, name: str, numbers: Sequence[int], *batches: Any) -> 
 
 
 def shared(ask: Ask, name: str, numbers: Sequence[int]) -> Seen:
-    """What a share group is given, the end of each first record, and what is given then."""
+    """The records that a share group is given, the end of each first one, and those given then."""
     filled(ask, name)
     earliest(ask, name)
     ask("FindCoordinator", 4, key_type=0, coordinator_keys=[name])
@@ -286,7 +286,7 @@ def transactions_added(ask: Ask, name: str, numbers: Sequence[int]) -> Seen:
 
 
 def described(ask: Ask, name: str) -> list[Any]:
-    """How many partitions each of the run's topics has."""
+    """The number of partitions of each topic of the run."""
     topics = [{"name": f"{name}-{number}"} for number in NUMBERS]
     answer = ask("Metadata", 9, topics=topics, allow_auto_topic_creation=False)
     counts = {one["name"]: len(one["partitions"]) for one in answer["topics"]}

@@ -42,7 +42,7 @@ class Processed(Scenario):
 
     @property
     def _known(self) -> int:
-        """What is committed before the generation's first transaction that is."""
+        """The offset that is committed before the generation's first transaction."""
         return NONE if self.first else self.begin
 
     def _transaction(

@@ -79,7 +79,7 @@ class Numbers:
 
 
 class Opener:
-    """What a broker sends here is a list of batches."""
+    """A list of batches, as a broker sends them."""
 
     def batches(self, partition: TopicPartition, data: Any) -> Iterable[Any]:
         """The batches."""
@@ -107,7 +107,7 @@ class PositionLikeKafka(Position):
         return records
 
     def see_end(self) -> None:
-        """What is empty may be fetched again; so may what a poll finds while it is not wanted."""
+        """An empty buffer may be fetched again; so may one that a poll finds and does not want."""
         if self.buffer is None or self.paused:
             return
         if (self.buffer.is_empty and self.is_fetchable) or self.state != "fetching":
