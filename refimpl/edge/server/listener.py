@@ -25,7 +25,7 @@ from refimpl.edge.server.log import BROKER, REQUESTS
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
 from refimpl.edge.server.security import ListenerSecurity
-from refimpl.edge.server.tls import alert_of
+from refimpl.edge.server.tls import Tls, alert_of
 from refimpl.edge.server.unserved import HANDSHAKE_FAILURE, SASL, Unserved, is_tls
 from refimpl.edge.server.watching import Watch
 from refimpl.messages.share import ShareConnectionLost
@@ -76,6 +76,8 @@ class Listener:
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _sockets: list[socket.socket] = field(factory=list[socket.socket], init=False)
     _accepting: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]], init=False)
+    #: Those of them that may take time, and are cancelled with the listener
+    _handshakes: set[asyncio.Task[Any]] = field(factory=set[asyncio.Task[Any]], init=False)
     _sweeper: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -147,12 +149,27 @@ class Listener:
     async def _connect(self, client: socket.socket) -> None:
         """Let a client in, after the handshake where there is one. One that fails is told of."""
         security = self.security
-        if security is None or security.tls is None:
-            with suppress(OSError):
+        if self.ended:
+            client.close()
+        elif security is None or security.tls is None:
+            try:
                 await self._loop.connect_accepted_socket(lambda: Connection(self), client)
-            return
+            except OSError:
+                client.close()
+        else:
+            task = asyncio.current_task()
+            assert task is not None
+            self._handshakes.add(task)
+            try:
+                await self._shake_hands(client, security.tls)
+            except OSError:  # the client has gone before
+                client.close()
+            finally:
+                self._handshakes.discard(task)
+
+    async def _shake_hands(self, client: socket.socket, tls: Tls) -> None:
         host = client.getpeername()[0]
-        more: Any = {"ssl": security.tls.context(), "ssl_handshake_timeout": HANDSHAKE_S}
+        more: Any = {"ssl": tls.context(), "ssl_handshake_timeout": HANDSHAKE_S}
         with client.dup() as spare:  # outlives what the event loop does to the client at a failure
             try:
                 await self._loop.connect_accepted_socket(lambda: Connection(self), client, **more)
@@ -183,7 +200,7 @@ class Listener:
         """Close the port and cut off all clients, and who is being accepted."""
         self.ended = True
         self._close_sockets()
-        for task in self._accepting:
+        for task in self._handshakes:
             task.cancel()
         if self._sweeper is not None:
             self._sweeper.cancel()

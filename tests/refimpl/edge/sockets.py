@@ -30,6 +30,7 @@ class Silent:
     #: Answered at once, where it is set
     answer: Any = None
     configs: Configs = field(factory=Configs)
+    client_telemetry: None = None
 
     def now(self) -> int:
         return 0
@@ -51,6 +52,7 @@ class Silent:
             client_quotas=ClientQuotas(nothing, 11, 1000),
             transaction_config=TransactionConfig(),
             authorizer=None,
+            client_metrics=SimpleNamespace(disconnected=set[int]().add),
         )
 
 
