@@ -106,7 +106,8 @@ def test_what_the_configuration_permits_is_no_violation(seed: int, fixed: dict[s
 
 def test_who_has_read_more_than_an_unclean_election_left_begins_anew() -> None:
     """Members waited for the log to grow back to where they were, which it never did."""
-    run = build(Settings.draw(73880, **STORE)).go()
+    settings = Settings.draw(5, **{**MEMORY, "unclean": True, "lossy": True})
+    run = build(settings).go()
     assert run.violation is None
     assert run.simulation.counts["unclean elections"] > 0
     assert run.simulation.counts["readers reset to the start of the log"] > 0
