@@ -34,7 +34,7 @@ OF_THE_MACHINE = frozenset(
 
 #: What `--help` says of a verb without importing its room; a test holds both to the same words.
 SHORT_HELP = {
-    "broker": "Serve Kafka's protocol: brokers in one process.",
+    "broker": "Serve Kafka's protocol: brokers in one process, or in one each.",
     "chaos": "Break a simulated cluster, by seed, and judge every step.",
     "check": "Judge recorded client histories, promise by promise.",
     "configs": "Describe and alter settings of topics, brokers, groups.",

@@ -91,7 +91,7 @@ def moved_past_unprocessed(s: ScenarioSlot) -> bool:
 
 
 @in_rows("T9", scenario="Processed", first=1)
-def told_what_was_undone(s: ScenarioSlot) -> bool:
-    """The group is told the offset of a transaction that was aborted."""
+def reported_aborted_offset(s: ScenarioSlot) -> bool:
+    """A fetch reports the offset of a transaction that was aborted."""
     end = s.get("after-whole", s.one("after-whole"), "offset")
     return s.put("after-undone", s.one("after-undone"), offset=end)
