@@ -1,15 +1,13 @@
 """Our assignors beside those of Kafka's own consumer: thousands of groups, asked in one JVM."""
 
-import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
-from chaos.real.kafka.judge import java
+from chaos.real.kafka.judge import answering
 from refimpl.java_hash import hash_order
 from tests.refimpl.clients.assignors.cases import Case, case_of
 from tests.refimpl.clients.assignors.stored import answer_of
@@ -22,26 +20,8 @@ Ask = Callable[[Case], Any]
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
     """A JVM that answers one case after the other."""
-    command = java("Assignors")
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        encoding="utf-8",
-    ) as jvm:
-        assert jvm.stdin is not None
-        assert jvm.stdout is not None
-        asked, answers = jvm.stdin, jvm.stdout
-
-        def answer(case: Case) -> Any:
-            asked.write(json.dumps(case) + "\n")
-            asked.flush()
-            return json.loads(answers.readline())
-
+    with answering("Assignors") as answer:
         yield answer
-        asked.close()
 
 
 def test_assignments_and_what_travels_are_those_of_kafka(ask: Ask) -> None:

@@ -1,15 +1,13 @@
 """Our consumer beside Kafka's own: positions, resets, validation, fetches and what polls return."""
 
-import json
 import os
-import subprocess
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from chaos.real.kafka.judge import java
-from tests.refimpl.clients.consumer.scripts import Events, Other, Script, Step
+from chaos.real.kafka.judge import answering
+from tests.refimpl.clients.consumer.scripts import Other, Script
 
 SEED = int(os.environ.get("HIGHWATER_SEED", "0"))
 SCRIPTS = int(os.environ.get("HIGHWATER_SCRIPTS", "600"))
@@ -21,24 +19,8 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def kafka() -> Generator[Other]:
     """Kafka's consumer, which takes one step after the other."""
-    with subprocess.Popen(
-        java(PLAYER),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as jvm:
-        assert jvm.stdin is not None
-        assert jvm.stdout is not None
-        stdin, stdout = jvm.stdin, jvm.stdout
-
-        def play(step: Step) -> Events:
-            stdin.write(json.dumps(step) + "\n")
-            stdin.flush()
-            return json.loads(stdout.readline())
-
+    with answering(PLAYER) as play:
         yield play
-        stdin.close()
 
 
 def test_the_same_is_asked_and_the_same_is_returned(kafka: Other) -> None:

@@ -1,13 +1,11 @@
 """Our producer's transactions beside Kafka's own TransactionManager: scripts, step by step."""
 
-import json
 import os
-import subprocess
 from typing import Any
 
 import pytest
 
-from chaos.real.kafka.judge import java
+from chaos.real.kafka.judge import answering
 from tests.refimpl.clients.producer.transaction_scripts import difference, transaction_script_of
 
 SEED = int(os.environ.get("HIGHWATER_SEED", "0"))
@@ -24,9 +22,8 @@ SENT: list[list[Any]] = [["send", 0, 30, 1], ["told", {}, False]]
 def played_by_kafka(steps: list[list[Any]], **settings: int) -> list[Any]:
     """The events of Kafka's producer at each step, with one partition."""
     given = transaction_script_of(0) | {"partitions": 1, "nodes": 1, "linger": 0} | settings
-    line = json.dumps(given | {"steps": steps}) + "\n"
-    done = subprocess.run(java(PLAYER), input=line, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    with answering(PLAYER) as kafka:
+        return kafka(given | {"steps": steps})
 
 
 def test_kafkas_producer_writes_a_record_that_it_has_refused() -> None:
@@ -57,26 +54,15 @@ def test_kafkas_producer_is_stuck_after_an_abort_in_which_a_batch_expires() -> N
 def test_the_same_is_asked_in_the_same_order_and_each_call_ends_with_the_same() -> None:
     compared = steps = asked = 0
     errors: set[str] = set()
-    with subprocess.Popen(
-        java(PLAYER),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as jvm:
-        assert jvm.stdin is not None
-        assert jvm.stdout is not None
+    with answering(PLAYER) as kafka:
         for seed in range(SEED, SEED + SCRIPTS):
             script = transaction_script_of(seed)
-            jvm.stdin.write(json.dumps(script) + "\n")
-            jvm.stdin.flush()
-            theirs = json.loads(jvm.stdout.readline())
+            theirs = kafka(script)
             found, same = difference(script, theirs)
             assert found is None, f"seed {seed}: {found}"
             compared, steps = compared + same, steps + len(script["steps"])
             asked += sum("api" in one for step in theirs[:same] for one in step["sent"])
             errors |= {one.get("error", "") for step in theirs[:same] for one in step["calls"]}
-        jvm.stdin.close()
     # Where ours differs on purpose, the rest of a script is not compared.
     assert compared > 0.6 * steps
     assert asked > 4 * SCRIPTS

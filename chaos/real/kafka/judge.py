@@ -4,6 +4,7 @@ Everything is fetched and compiled once into the build cache. A broker listens o
 address alone, is stopped by its own process id, and can be killed as a power cut would.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -11,10 +12,10 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from attrs import field, frozen
 
@@ -109,6 +110,30 @@ def java(*arguments: str | Path) -> list[str]:
         settings.write_text(LOG4J)
     logging = f"-Dlog4j2.configurationFile={settings}"
     return ["java", *LEAN, logging, "-cp", classpath(), *map(str, arguments)]
+
+
+@contextmanager
+def answering(program: str) -> Generator[Callable[[Any], Any]]:
+    """A program in one JVM that answers each line of JSON with a line of JSON."""
+    with subprocess.Popen(
+        java(program),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+    ) as jvm:
+        assert jvm.stdin is not None
+        assert jvm.stdout is not None
+        asked, answers = jvm.stdin, jvm.stdout
+
+        def ask(question: Any) -> Any:
+            asked.write(json.dumps(question) + "\n")
+            asked.flush()
+            return json.loads(answers.readline())
+
+        yield ask
+        asked.close()
 
 
 @frozen

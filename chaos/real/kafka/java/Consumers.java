@@ -9,16 +9,13 @@ import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
-import java.util.function.Supplier;
 import java.util.stream.IntStream;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -29,10 +26,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.kafka.clients.ApiVersions;
 import org.apache.kafka.clients.ClientRequest;
 import org.apache.kafka.clients.ClientResponse;
-import org.apache.kafka.clients.KafkaClient;
-import org.apache.kafka.clients.LeastLoadedNode;
 import org.apache.kafka.clients.NodeApiVersions;
-import org.apache.kafka.clients.RequestCompletionHandler;
+import org.apache.kafka.clients.ScriptedClient;
+import org.apache.kafka.clients.ScriptedClient.ScriptTime;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -40,11 +36,9 @@ import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.NoOffsetForPartitionException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
-import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
-import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.internals.ClusterResourceListeners;
 import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.message.FetchResponseData;
@@ -69,7 +63,6 @@ import org.apache.kafka.common.requests.OffsetsForLeaderEpochRequest;
 import org.apache.kafka.common.requests.OffsetsForLeaderEpochResponse;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.Time;
 
 /**
  * Plays steps on Kafka's consumer: its positions, its fetcher and its buffers.
@@ -78,7 +71,7 @@ import org.apache.kafka.common.utils.Time;
  * answers the requests, whose brokers are always there; the clock is the script's.
  */
 public final class Consumers {
-    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final ObjectMapper JSON = ScriptedClient.JSON;
     private static final String TOPIC = "t";
     private static final Uuid TOPIC_ID = new Uuid(1, 1);
 
@@ -98,36 +91,13 @@ public final class Consumers {
         }
     }
 
-    private static final class ScriptTime implements Time {
-        long now = 0;
-
-        public long milliseconds() {
-            return now;
-        }
-
-        public long nanoseconds() {
-            return now * 1_000_000;
-        }
-
-        public void sleep(long ms) {
-        }
-
-        public void waitObject(Object obj, Supplier<Boolean> condition, long deadlineMs) {
-            throw new UnsupportedOperationException();
-        }
-    }
-
-    /** Brokers that are always there, and answer when the script says so; metadata is always new. */
-    private static final class ScriptClient implements KafkaClient {
-        final ScriptTime time;
+    /** Brokers that are always there; metadata is always new. */
+    private static final class ScriptClient extends ScriptedClient {
         final Runnable refresh;
         final Map<Integer, ClientRequest> asked = new LinkedHashMap<>();
-        final Deque<ClientResponse> ready = new ArrayDeque<>();
-        final ArrayNode sent = JSON.createArrayNode();
-        int correlation = 0;
 
         ScriptClient(ScriptTime time, Runnable refresh) {
-            this.time = time;
+            super(time);
             this.refresh = refresh;
         }
 
@@ -154,8 +124,7 @@ public final class Consumers {
         void answer(int id, JsonNode partitions) {
             ClientRequest request = asked.remove(id);
             AbstractResponse body = partitions.isNull() ? null : response(request.requestBuilder().build(), partitions);
-            ready.add(new ClientResponse(request.makeHeader(request.requestBuilder().latestAllowedVersion()), request.callback(),
-                request.destination(), request.createdTimeMs(), time.now, body == null, null, null, body));
+            respond(request, body, body == null);
         }
 
         private static AbstractResponse response(AbstractRequest request, JsonNode partitions) {
@@ -199,88 +168,19 @@ public final class Consumers {
             return data.setRecords(batch.build());
         }
 
+        @Override
         public List<ClientResponse> poll(long timeout, long now) {
             refresh.run();
-            List<ClientResponse> done = new ArrayList<>(ready);
-            ready.clear();
-            done.forEach(ClientResponse::onComplete);
-            return done;
-        }
-
-        public boolean isReady(Node node, long now) {
-            return true;
-        }
-
-        public boolean ready(Node node, long now) {
-            return true;
-        }
-
-        public long connectionDelay(Node node, long now) {
-            return 0;
-        }
-
-        public long pollDelayMs(Node node, long now) {
-            return 0;
-        }
-
-        public boolean connectionFailed(Node node) {
-            return false;
-        }
-
-        public AuthenticationException authenticationException(Node node) {
-            return null;
-        }
-
-        public void disconnect(String nodeId) {
-        }
-
-        public void close(String nodeId) {
-        }
-
-        public LeastLoadedNode leastLoadedNode(long now) {
-            return new LeastLoadedNode(new Node(1, "localhost", 9092), true);
+            return super.poll(timeout, now);
         }
 
         public int inFlightRequestCount() {
             return asked.size();
         }
 
-        public boolean hasInFlightRequests() {
-            return !asked.isEmpty();
-        }
-
-        public int inFlightRequestCount(String nodeId) {
-            return 0;
-        }
-
-        public boolean hasInFlightRequests(String nodeId) {
-            return false;
-        }
-
-        public boolean hasReadyNodes(long now) {
-            return true;
-        }
-
-        public void wakeup() {
-        }
-
+        @Override
         public ClientRequest newClientRequest(String nodeId, AbstractRequest.Builder<?> builder, long created, boolean expect) {
             return newClientRequest(nodeId, builder, created, expect, 1 << 30, null);
-        }
-
-        public ClientRequest newClientRequest(String nodeId, AbstractRequest.Builder<?> builder, long created, boolean expect,
-                                              int timeout, RequestCompletionHandler callback) {
-            return new ClientRequest(nodeId, builder, correlation++, "script", created, expect, timeout, callback);
-        }
-
-        public void initiateClose() {
-        }
-
-        public boolean active() {
-            return true;
-        }
-
-        public void close() {
         }
     }
 

@@ -24,6 +24,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.kafka.clients.ApiVersions;
 import org.apache.kafka.clients.ClientRequest;
 import org.apache.kafka.clients.NodeApiVersions;
+import org.apache.kafka.clients.ScriptedClient.ScriptTime;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Node;
@@ -98,11 +99,7 @@ public final class ProducerTransactions {
         final Deque<ClientRequest> asked = new ArrayDeque<>();
 
         Client(int mostInFlight) {
-            super(new Producers.ScriptTime() {
-                @Override
-                public void sleep(long ms) {
-                }
-            }, mostInFlight);
+            super(new ScriptTime(), mostInFlight);
         }
 
         @Override

@@ -15,7 +15,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.function.Supplier;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -24,16 +23,13 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import org.apache.kafka.clients.ApiVersions;
 import org.apache.kafka.clients.ClientRequest;
-import org.apache.kafka.clients.ClientResponse;
-import org.apache.kafka.clients.KafkaClient;
-import org.apache.kafka.clients.LeastLoadedNode;
-import org.apache.kafka.clients.RequestCompletionHandler;
+import org.apache.kafka.clients.ScriptedClient;
+import org.apache.kafka.clients.ScriptedClient.ScriptTime;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.compress.Compression;
-import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.internals.ClusterResourceListeners;
 import org.apache.kafka.common.message.InitProducerIdResponseData;
 import org.apache.kafka.common.message.MetadataResponseData;
@@ -48,14 +44,12 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.requests.AbstractRequest;
-import org.apache.kafka.common.requests.AbstractResponse;
 import org.apache.kafka.common.requests.InitProducerIdRequest;
 import org.apache.kafka.common.requests.InitProducerIdResponse;
 import org.apache.kafka.common.requests.MetadataResponse;
 import org.apache.kafka.common.requests.ProduceRequest;
 import org.apache.kafka.common.requests.ProduceResponse;
 import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.Time;
 
 /**
  * Plays scripts on the accumulator, the sender and the partitioner of Kafka's producer.
@@ -66,7 +60,7 @@ import org.apache.kafka.common.utils.Time;
  * sides know.
  */
 public final class Producers {
-    static final ObjectMapper JSON = new ObjectMapper();
+    static final ObjectMapper JSON = ScriptedClient.JSON;
     static final String TOPIC = "t";
     static final LogContext LOG = new LogContext();
 
@@ -80,38 +74,13 @@ public final class Producers {
         }
     }
 
-    /** A clock that only the script moves. */
-    static class ScriptTime implements Time {
-        long now = 0;
-
-        public long milliseconds() {
-            return now;
-        }
-
-        public long nanoseconds() {
-            return now * 1_000_000;
-        }
-
-        public void sleep(long ms) {
-            now += ms;
-        }
-
-        public void waitObject(Object obj, Supplier<Boolean> condition, long deadlineMs) {
-            throw new UnsupportedOperationException();
-        }
-    }
-
-    /** Connections that are always there, to brokers that answer when the script says so. */
-    static class ScriptClient implements KafkaClient {
-        final ScriptTime time;
+    /** Connections with so many requests in flight at the most. */
+    static class ScriptClient extends ScriptedClient {
         final int mostInFlight;
         final Map<String, Deque<ClientRequest>> inFlight = new TreeMap<>();
-        final Deque<ClientResponse> ready = new ArrayDeque<>();
-        final ArrayNode sent = JSON.createArrayNode();
-        int correlation = 0;
 
         ScriptClient(ScriptTime time, int mostInFlight) {
-            this.time = time;
+            super(time);
             this.mostInFlight = mostInFlight;
         }
 
@@ -149,92 +118,16 @@ public final class Producers {
             }
         }
 
-        void respond(ClientRequest request, AbstractResponse body, boolean disconnected) {
-            ready.add(new ClientResponse(request.makeHeader(request.requestBuilder().latestAllowedVersion()), request.callback(),
-                request.destination(), request.createdTimeMs(), time.now, disconnected, null, null, body));
-        }
-
-        public List<ClientResponse> poll(long timeout, long now) {
-            List<ClientResponse> done = new ArrayList<>(ready);
-            ready.clear();
-            done.forEach(ClientResponse::onComplete);
-            return done;
-        }
-
         public boolean isReady(Node node, long now) {
             return of(node.idString()).size() < mostInFlight;
-        }
-
-        public boolean ready(Node node, long now) {
-            return isReady(node, now);
-        }
-
-        public long connectionDelay(Node node, long now) {
-            return 0;
-        }
-
-        public long pollDelayMs(Node node, long now) {
-            return 0;
-        }
-
-        public boolean connectionFailed(Node node) {
-            return false;
-        }
-
-        public AuthenticationException authenticationException(Node node) {
-            return null;
-        }
-
-        public void disconnect(String nodeId) {
-        }
-
-        public void close(String nodeId) {
-        }
-
-        public LeastLoadedNode leastLoadedNode(long now) {
-            return new LeastLoadedNode(new Node(1, "localhost", 9092), true);
         }
 
         public int inFlightRequestCount() {
             return inFlight.values().stream().mapToInt(Deque::size).sum();
         }
 
-        public boolean hasInFlightRequests() {
-            return inFlightRequestCount() > 0;
-        }
-
         public int inFlightRequestCount(String nodeId) {
             return of(nodeId).size();
-        }
-
-        public boolean hasInFlightRequests(String nodeId) {
-            return !of(nodeId).isEmpty();
-        }
-
-        public boolean hasReadyNodes(long now) {
-            return true;
-        }
-
-        public void wakeup() {
-        }
-
-        public ClientRequest newClientRequest(String nodeId, AbstractRequest.Builder<?> builder, long created, boolean expect) {
-            return newClientRequest(nodeId, builder, created, expect, 0, null);
-        }
-
-        public ClientRequest newClientRequest(String nodeId, AbstractRequest.Builder<?> builder, long created, boolean expect,
-                                              int timeout, RequestCompletionHandler callback) {
-            return new ClientRequest(nodeId, builder, correlation++, "script", created, expect, timeout, callback);
-        }
-
-        public void initiateClose() {
-        }
-
-        public boolean active() {
-            return true;
-        }
-
-        public void close() {
         }
     }
 
@@ -267,7 +160,12 @@ public final class Producers {
         final int nodes;
 
         Play(JsonNode script) {
-            this(script, new ScriptTime());
+            this(script, new ScriptTime() {
+                @Override
+                public void sleep(long ms) {
+                    now += ms;
+                }
+            });
         }
 
         private Play(JsonNode script, ScriptTime time) {
