@@ -11,6 +11,7 @@ from refimpl.api.control import LOGGER, RESOURCES, configs_of, overrides
 from refimpl.api.errors import MALFORMED
 from refimpl.api.loggers import levels
 from refimpl.configs import Entry, Source
+from refimpl.controller.config_changes import expect_id
 from refimpl.controller.errors import ApiError
 from refimpl.controller.topics import check_name
 from refimpl.messages.cluster import CLIENT_METRICS, GROUP, TOPIC, ConfigResource
@@ -63,7 +64,7 @@ def _entries(call: Call, resource: Any) -> Iterable[Entry]:
         return configs.describe_subscription(own)
     if not name:
         return configs.describe_all_brokers()
-    check_this_broker(call, name)
+    _expect_this_broker(call, name, " or empty string,")
     return configs.describe_broker()
 
 
@@ -71,21 +72,14 @@ def _loggers(call: Call, name: str) -> Iterable[Entry]:
     """The levels of loggers, which have neither types nor synonyms."""
     if not name:
         raise ApiError("INVALID_REQUEST", "Broker id must not be empty")
-    check_this_broker(call, name, or_empty="")
+    _expect_this_broker(call, name, "")
     return [Entry(one, at, LOGGERS, False, False, None, (), "") for one, at in levels().items()]
 
 
-def check_this_broker(call: Call, name: str, or_empty: str = " or empty string,") -> None:
+def _expect_this_broker(call: Call, name: str, or_empty: str) -> None:
     """A broker answers for itself alone; ApiError."""
     here = call.broker.node.id
-    try:
-        number = int(name)
-    except ValueError:
-        message = f"Broker id must be an integer, but it is: {name}"
-        raise ApiError("INVALID_REQUEST", message) from None
-    if number != here:
-        message = f"Unexpected broker id, expected {here}{or_empty} but received {name}"
-        raise ApiError("INVALID_REQUEST", message)
+    expect_id("Broker", here, name, f"Unexpected broker id, expected {here}{or_empty}")
 
 
 def _entry(one: Entry, asked: Any) -> Values:

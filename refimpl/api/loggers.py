@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from refimpl.controller.config_changes import expect_id
 from refimpl.controller.errors import ApiError
 from refimpl.messages.controller import APPEND, DELETE, SET, SUBTRACT
 
@@ -33,24 +34,13 @@ def _level(number: int) -> str:
 
 def alter(broker_id: int, resource: str, changes: Iterable[Any], *, validate_only: bool) -> None:
     """Set levels, or let loggers have those of their parents. Raises ApiError."""
-    _check_broker(broker_id, resource)
+    expect_id("Node", broker_id, resource, f"Unexpected node id. Expected {broker_id},")
     wanted, known = list(changes), levels()
     for one in wanted:
         _check(one, known)
     for one in () if validate_only else wanted:
         logger = logging.root if one.name == ROOT else logging.getLogger(one.name)
         logger.setLevel(LEVELS[one.value] if one.config_operation == SET else logging.NOTSET)
-
-
-def _check_broker(broker_id: int, name: str) -> None:
-    try:
-        number = int(name)
-    except ValueError:
-        message = f"Node id must be an integer, but it is: {name}"
-        raise ApiError("INVALID_REQUEST", message) from None
-    if number != broker_id:
-        message = f"Unexpected node id. Expected {broker_id}, but received {name}"
-        raise ApiError("INVALID_REQUEST", message)
 
 
 def _check(one: Any, known: Mapping[str, str]) -> None:

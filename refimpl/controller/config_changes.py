@@ -54,17 +54,20 @@ def _check_values(missing: Iterable[str]) -> None:
         raise ApiError("INVALID_REQUEST", f"Null value not supported for : {names}")
 
 
-def _check_id(broker_id: int, name: str) -> None:
-    if not name:
-        return
+def expect_id(kind: str, expected: int, name: str, otherwise: str) -> None:
+    """Refuse a name that is not the expected id: a kind of id that is no number, or `otherwise`."""
     try:
         number = int(name)
     except ValueError:
-        message = f"Node id must be an integer, but it is: {name}"
+        message = f"{kind} id must be an integer, but it is: {name}"
         raise ApiError("INVALID_REQUEST", message) from None
-    if number != broker_id:
-        message = f"Unexpected broker id, expected {broker_id}, but received {name}"
-        raise ApiError("INVALID_REQUEST", message)
+    if number != expected:
+        raise ApiError("INVALID_REQUEST", f"{otherwise} but received {name}")
+
+
+def _check_id(broker_id: int, name: str) -> None:
+    if name:
+        expect_id("Node", broker_id, name, f"Unexpected broker id, expected {broker_id},")
 
 
 def _check_broker(resource: ConfigResource, values: Mapping[str, str]) -> None:

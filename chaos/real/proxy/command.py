@@ -110,14 +110,13 @@ def _by_settings(file: Path) -> ssl.SSLContext | None:
     Raises ConfigError, PropertiesError.
     """
     from refimpl.configs import CONSUMER
-    from refimpl.edge.clients.securing import client_security
+    from refimpl.edge.clients.securing import client_values, tls_of
     from refimpl.edge.server.properties import properties_of
 
-    given = properties_of(file.read_text(errors="backslashreplace"), str(file))
-    values = {name: one.default for name, one in CONSUMER.items()}
-    values |= {key: CONSUMER[key].value(text) for key, text in given.items() if key in CONSUMER}
-    is_tls = values["security.protocol"].upper().endswith("SSL")
-    return client_security({**values, "security.protocol": "SSL"}).tls if is_tls else None
+    found = properties_of(file.read_text(errors="backslashreplace"), str(file))
+    given = {key: text for key, text in found.items() if key in CONSUMER}
+    is_tls = client_values(given)["security.protocol"].upper().endswith("SSL")
+    return tls_of(given) if is_tls else None
 
 
 def _to_clients(cert: Path | None) -> ssl.SSLContext | None:

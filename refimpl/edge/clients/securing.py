@@ -4,11 +4,12 @@ import inspect
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from refimpl.configs import ConfigError
+from refimpl.configs import CONSUMER, ConfigError
 from refimpl.edge.stores import (
     keystore_of,
     load_key,
@@ -30,6 +31,9 @@ from refimpl.security.scram import BY_NAME
 
 JAAS, MECHANISM, TOKENS = "sasl.jaas.config", "sasl.mechanism", "sasl.login.callback.handler.class"
 HTTPS = "https"
+PEM, PEM_BEGINS = "PEM", b"-----BEGIN"
+#: Files of keys and certificates, whose format is told by another setting, or by their content
+STORES = ("ssl.truststore", "ssl.keystore")
 NewLogin = Callable[[], Awaitable[ClientLogin]]
 
 
@@ -52,6 +56,35 @@ def client_security(values: Mapping[str, Any]) -> ClientSecurity:
         return ClientSecurity(tls)
     mechanism = values[MECHANISM]
     return ClientSecurity(tls, mechanism, _logins(mechanism, values))
+
+
+def client_values(given: Mapping[str, str]) -> dict[str, Any]:
+    """A client's settings: the given ones of Kafka's names, and the defaults of all others.
+
+    Raises ConfigError.
+    """
+    values = {name: one.default for name, one in CONSUMER.items()}
+    return values | {key: CONSUMER[key].value(text) for key, text in given.items()}
+
+
+def tls_of(given: Mapping[str, str]) -> ssl.SSLContext:
+    """TLS by settings of Kafka's names: files in every format that brokers read.
+
+    PEM is known by its content where no format is given. Raises ConfigError.
+    """
+    values = client_values(given)
+    for store in STORES:
+        if f"{store}.type" not in given and _is_pem(values[f"{store}.location"]):
+            values[f"{store}.type"] = PEM
+    return _context(values)
+
+
+def _is_pem(location: str | None) -> bool:
+    """True for a file that begins as PEM does."""
+    try:
+        return location is not None and Path(location).read_bytes().lstrip()[:10] == PEM_BEGINS
+    except OSError:
+        return False
 
 
 def _context(values: Mapping[str, Any]) -> ssl.SSLContext:
@@ -77,14 +110,7 @@ def _logins(mechanism: str, values: Mapping[str, Any]) -> NewLogin:
         raise ConfigError.of(MECHANISM, mechanism, reason)
     if values[JAAS] is None:
         raise ConfigError(f"{JAAS} is needed: it names the user of {mechanism}")
-    try:
-        options = options_of(JAAS, values[JAAS])
-        if mechanism == OAUTHBEARER:
-            unsecured_token(options, 0)
-    except JaasError as mistake:
-        raise ConfigError(str(mistake)) from None
-    if mechanism != OAUTHBEARER and not {"username", "password"} <= options.keys():
-        raise ConfigError(f'{JAAS}: expected username="…" and password="…"')
+    options = login_options(mechanism, values[JAAS])
 
     async def make() -> ClientLogin:
         if mechanism == OAUTHBEARER:
@@ -95,6 +121,19 @@ def _logins(mechanism: str, values: Mapping[str, Any]) -> NewLogin:
         return ScramLogin(mechanism, user, password)
 
     return make
+
+
+def login_options(mechanism: str, line: str) -> Mapping[str, str]:
+    """The options of JAAS's one line, with all that the mechanism needs. Raises ConfigError."""
+    try:
+        options = options_of(JAAS, line)
+        if mechanism == OAUTHBEARER:
+            unsecured_token(options, 0)  # which refuses options that make no token
+    except JaasError as mistake:
+        raise ConfigError(str(mistake)) from None
+    if mechanism != OAUTHBEARER and not {"username", "password"} <= options.keys():
+        raise ConfigError(f'{JAAS}: expected username="…" and password="…"')
+    return options
 
 
 def _with_token_of(source: Any) -> NewLogin:

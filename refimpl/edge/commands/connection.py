@@ -22,9 +22,6 @@ from attrs import frozen
 from refimpl.edge.server.properties import PropertiesError, properties_of
 
 BAD_INPUT = 2
-PEM, PEM_BEGINS = "PEM", b"-----BEGIN"
-#: Files of keys and certificates, whose format is told by another setting, or by their content
-STORES = ("ssl.truststore", "ssl.keystore")
 TLS, CHECK_HOSTNAME = "ssl.", "ssl_check_hostname"
 JAAS, MECHANISM = "sasl.jaas.config", "sasl.mechanism"
 
@@ -107,65 +104,37 @@ def refused(what: str, code: int, message: str | None = None) -> CommandRefused:
 
 def configured_as(settings: Mapping[str, str], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Settings under kafka-python's names, as values of the types of its defaults."""
-    from refimpl.configs import CONSUMER
+    from refimpl.configs import CONSUMER, ConfigError
+    from refimpl.edge.clients.securing import tls_of
 
     found: dict[str, Any] = {}
     tls = {key: value for key, value in settings.items() if key[:4] == TLS and key in CONSUMER}
-    for key, value in settings.items():
-        if key == JAAS:
-            found |= _login(value, settings.get(MECHANISM, ""))
-        elif key not in tls:
-            name = key.replace(".", "_")
-            if name not in defaults:
-                raise CommandRefused(_unknown(key, [*CONSUMER, *defaults]))
-            found[name] = _typed(key, value, defaults[name])
-    if tls:
-        found["ssl_context"] = _context(tls)
-        if not found.get(CHECK_HOSTNAME, True):
-            found["ssl_context"].check_hostname = False
+    try:
+        for key, value in settings.items():
+            if key == JAAS:
+                found |= _login(value, settings.get(MECHANISM, ""))
+            elif key not in tls:
+                name = key.replace(".", "_")
+                if name not in defaults:
+                    raise CommandRefused(_unknown(key, [*CONSUMER, *defaults]))
+                found[name] = _typed(key, value, defaults[name])
+        if tls:
+            found["ssl_context"] = tls_of(tls)
+    except ConfigError as mistake:
+        raise CommandRefused(str(mistake)) from None
+    if tls and not found.get(CHECK_HOSTNAME, True):
+        found["ssl_context"].check_hostname = False
     return found
 
 
-def _context(settings: Mapping[str, str]) -> Any:
-    """TLS by settings of Kafka's names: files in every format that brokers read."""
-    from refimpl.configs import CONSUMER, ConfigError
-    from refimpl.edge.clients.securing import client_security
-
-    values = {name: one.default for name, one in CONSUMER.items() if name[:4] == TLS}
-    try:
-        values |= {key: CONSUMER[key].value(text) for key, text in settings.items()}
-        for store in STORES:
-            if f"{store}.type" not in settings and _is_pem(values[f"{store}.location"]):
-                values[f"{store}.type"] = PEM
-        return client_security({**values, "security.protocol": "SSL"}).tls
-    except ConfigError as mistake:
-        raise CommandRefused(str(mistake)) from None
-
-
-def _is_pem(location: str | None) -> bool:
-    """True for a file that begins as PEM does."""
-    try:
-        return location is not None and Path(location).read_bytes().lstrip()[:10] == PEM_BEGINS
-    except OSError:
-        return False
-
-
 def _login(value: str, mechanism: str) -> dict[str, Any]:
-    """The login of JAAS's one line, for kafka-python."""
-    from refimpl.security.jaas import JaasError, options_of
-    from refimpl.security.logins import unsecured_token
+    """The login of JAAS's one line, for kafka-python. Raises ConfigError."""
+    from refimpl.edge.clients.securing import login_options
     from refimpl.security.sasl import OAUTHBEARER
 
-    try:
-        options = options_of(JAAS, value)
-        if mechanism == OAUTHBEARER:
-            unsecured_token(options, 0)  # which refuses options that make no token
-    except JaasError as mistake:
-        raise CommandRefused(str(mistake)) from None
+    options = login_options(mechanism, value)
     if mechanism == OAUTHBEARER:
         return {"sasl_oauth_token_provider": _tokens(options)}
-    if not {"username", "password"} <= options.keys():
-        raise CommandRefused(f'{JAAS}: expected username="…" and password="…"')
     user, password = options["username"], options["password"]
     return {"sasl_plain_username": user, "sasl_plain_password": password}
 
