@@ -86,6 +86,7 @@ _CLIENTS = {
     "AlterClientQuotas": "Java",
     "DescribeUserScramCredentials": "Java",
     "UpdateFeatures": "Java",
+    "UnregisterBroker": "Java",
     "DescribeCluster": "Java, python",
     "DescribeProducers": "Java",
     "DescribeTopicPartitions": "Java",

@@ -89,6 +89,7 @@ APIS: Mapping[int, Api] = {
         Api(57, "UpdateFeatures", 0, 2, "update_features"),
         Api(60, "DescribeCluster", 0, 2, "describe_cluster"),
         Api(61, "DescribeProducers", 0, 0, "describe_producers"),
+        Api(64, "UnregisterBroker", 0, 0, "unregister_broker"),
         Api(65, "DescribeTransactions", 0, 0, "describe_transactions"),
         Api(66, "ListTransactions", 0, 2, "list_transactions"),
         Api(68, "ConsumerGroupHeartbeat", 0, 1, "consumer_group_heartbeat"),

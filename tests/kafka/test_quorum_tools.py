@@ -1,13 +1,16 @@
-"""`kafka-metadata-quorum.sh` and `kafka-features.sh` beside our brokers."""
+"""`kafka-metadata-quorum.sh`, `kafka-features.sh` and `kafka-cluster.sh` beside our brokers."""
 
 import re
+import subprocess
 
 import pytest
 
+from chaos.real.kafka.judge import java
 from tests.kafka.test_tools import TOOLS, Tools, tools
 
 __all__ = ["tools"]
 QUORUM, FEATURES = f"{TOOLS}.MetadataQuorumCommand", f"{TOOLS}.FeatureCommand"
+CLUSTER = f"{TOOLS}.ClusterTool"
 
 
 def test_the_quorum_is_the_controller(tools: Tools) -> None:
@@ -36,3 +39,15 @@ def test_features_are_described_and_moved(tools: Tools, level: str) -> None:
     how = "downgrade" if level == "0" else "upgrade"
     moved = tools.out(FEATURES, how, "--feature", f"share.version={level}")
     assert f"share.version was {how}d to {level}." in moved
+
+
+def test_a_broker_is_unregistered_once(tools: Tools) -> None:
+    def cluster(verb: str, *more: str) -> str:
+        command = java(CLUSTER, verb, "--bootstrap-server", tools.bootstrap, *more)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    assert "Broker 2 is no longer registered." in cluster("unregister", "--id", "2")
+    assert "Broker ID 2 is not currently registered" in cluster("unregister", "--id", "2")
+    rows = cluster("list-endpoints").splitlines()[1:]
+    assert [row.split()[0] for row in rows if row] == ["1", "3"]

@@ -543,6 +543,7 @@ BASES: Mapping[str, tuple[Base, ...]] = {
         ),
     ),
     "UpdateFeatures": (Base(_feature),),
+    "UnregisterBroker": (Base(lambda _: {"broker_id": 1_000_000}),),
     "DescribeCluster": (Base(_only(endpoint_type=1)),),
     "DescribeProducers": (Base(lambda scene: {"topics": scene.named(partition_indexes=[0])}),),
     "DescribeTransactions": (

@@ -37,6 +37,10 @@ EXTRA: Mapping[tuple[str, str], tuple[Any, ...]] = {
 """More values of a field, which mean something or used to."""
 
 
+FATAL = {("UnregisterBroker", "broker_id", "1")}
+"""Requests that end the broker which is asked."""
+
+
 @frozen
 class Mutation:
     """One way to ask: its label, and what becomes of the bytes of a right request."""
@@ -94,7 +98,8 @@ def _of_message(
     for shape in shapes(schema):
         value, where = values[shape.name], f"{path}{shape.name}"
         for label, other in _of_field(api, shape, value, flexible, blank):
-            yield f"{where} {label}", _setting(shape.name, other)
+            if (api, where, label) not in FATAL:
+                yield f"{where} {label}", _setting(shape.name, other)
         inner = _inner(shape, value)
         if inner is None:
             continue

@@ -390,6 +390,8 @@ def cluster(ask: Ask) -> None:
             cursor=cursor,
         )
     ask("DescribeTopicPartitions", 0, topics=[], response_partition_limit=10, cursor=None)
+    for broker in (77, -1):
+        ask("UnregisterBroker", 0, broker_id=broker)
     ask(
         "DescribeTopicPartitions",
         0,

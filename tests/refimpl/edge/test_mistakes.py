@@ -39,8 +39,8 @@ ASKED: dict[str, tuple[Do, str]] = {
         "no API of Kafka's is called 'list_offsets'; did you mean ListOffsets?",
     ),
     "an API that is not served": (
-        lambda c: c.drop("UnregisterBroker"),
-        "UnregisterBroker is not served here, so no request would meet a rule for it",
+        lambda c: c.drop("DescribeDelegationToken"),
+        "DescribeDelegationToken is not served here, so no request would meet a rule for it",
     ),
     "an error by half of its name": (
         lambda c: c.fail("Produce", "NOT_LEADER"),

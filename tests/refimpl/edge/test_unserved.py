@@ -80,12 +80,12 @@ def test_an_api_that_is_not_served_is_named(
     async def ask() -> None:
         host, port = cluster.bootstrap.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(bytes.fromhex("0000000a 0040 0000 00000001 ffff"))  # UnregisterBroker
+        writer.write(bytes.fromhex("0000000a 0029 0001 00000001 ffff"))  # DescribeDelegationToken
         assert await reader.read() == b""
         writer.close()
 
     asyncio.run(ask())
-    what = "version 0 of UnregisterBroker (API key 64) is not served"
+    what = "version 1 of DescribeDelegationToken (API key 41) is not served"
     said = f"{SAID}a request that is not served: {what}"
     assert said in capfd.readouterr().err
 
