@@ -31,8 +31,8 @@ SPECS = ROOT / "spec" / "tla"
 PROMISES = """\
 # The promises
 
-One section per promise: why it matters, the formula, the rules that keep it with the function
-that is each rule, the models that must fail without them, and the checks that find a breach in a
+One section per promise: why it matters, the formula, and the rules that keep it, each with its
+function. Then come the models that must fail without them, and the checks that find a breach in a
 recording. Built by `make docs`.
 {% for promise in promises %}
 ## {{ promise.title }}

@@ -267,7 +267,7 @@ Kafka's figures would grow with longer rounds, because its code is compiled whil
 | 3, 10 | 63, 16 (**3.96**), 471 (**0.13**) | 10.4, 59.5, 1.8 | 115, 178, 7 | 130, 30, 3,000 |
 | 3, 100 | 52, 14 (**3.81**), 484 (**0.11**) | 9.6, 64.5, 1.8 | 105, 321, 6 | 130, 28, 3,000 |
 
-A small produce request costs 38 to 45 us of CPU at one replica and 56 to 66 at three, where it \
+A small produce request costs 38 to 45 us of CPU at one replica and 56 to 66 at three. It \
 was 46 to 51 and 76 to 86 before requests were read by fewer calls and kept as one object \
 (`bench/bench_broker.py`, by turns on a busy machine). 3 % of it is the kernel's, the rest is \
 spread over the whole way of the request: by py-spy reading it takes 7 %, and no other function \
