@@ -23,7 +23,7 @@ FOUND = [
     ("high_watermark_above_the_log", "HighWatermarkInLog", 0),
     ("commits_by_majority", "CommittedInIsr", 0),
     ("commits_below_min_isr", "CommittedInIsr", 6),
-    ("joins_before_the_epoch_starts", "CommittedInIsr", 1),
+    ("joins_before_the_epoch_starts", "CommittedInIsr", 46),
     ("serves_older_epochs", "EndsAreTrue", 0),
     ("counts_an_earlier_incarnation", "EndsAreTrue", 1),
     ("writes_in_the_last_records_epoch", "OneLeaderPerEpoch", 0),

@@ -190,6 +190,7 @@ def runs() -> list[Run]:
     return found
 
 
+@pytest.mark.xdist_group("columns")  # whose runs are read once
 @pytest.mark.parametrize("id", REGISTRY)
 def test_a_check_reads_only_the_columns_that_it_says(id: str) -> None:
     """It loads no other columns, and finds with these what it finds with all."""
@@ -201,6 +202,7 @@ def test_a_check_reads_only_the_columns_that_it_says(id: str) -> None:
         assert judge(some, scope, checks, contexts) == judge(columns, scope, checks, contexts)
 
 
+@pytest.mark.xdist_group("columns")
 def test_a_column_that_is_not_said_is_missed() -> None:
     run = runs()[0]
     columns = rows_of(from_arrow(run.table(0)), "partition")

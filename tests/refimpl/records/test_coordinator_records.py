@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refimpl.dump.schema_json import as_json
@@ -31,6 +31,9 @@ KINDS = [
     for kinds in (GROUP_RECORDS, TRANSACTION_RECORDS)
     for kind in kinds.values()
 ]
+
+# Each kind of record has its own examples.
+A_THIRD = settings(max_examples=settings().max_examples // 3)
 
 
 def values(field: Field, version: int) -> st.SearchStrategy[object]:
@@ -70,6 +73,7 @@ def records(draw: st.DrawFn, kind: RecordType) -> CoordinatorRecord:
 
 @pytest.mark.parametrize(("kinds", "kind"), KINDS)
 @given(data=st.data())
+@A_THIRD
 def test_what_is_written_is_read(
     kinds: dict[int, RecordType], kind: RecordType, data: st.DataObject
 ) -> None:
@@ -80,6 +84,7 @@ def test_what_is_written_is_read(
 
 @pytest.mark.parametrize(("kinds", "kind"), KINDS)
 @given(data=st.data())
+@A_THIRD
 def test_a_cut_value_is_refused_and_never_half_read(
     kinds: dict[int, RecordType], kind: RecordType, data: st.DataObject
 ) -> None:
