@@ -2,8 +2,9 @@
 
     python bench/bench_groups.py
 
-A coordinator loads a log of a million offsets, and takes commits, all of it in Kafka's files on a
-disk in memory. Then members without a network: groups of 10 settle, and 100 members join one group.
+A coordinator loads a log of a million offsets, and one of a hundred thousand commits of the same
+thousand partitions, a batch each. It takes commits. All of it is in Kafka's files on a disk in
+memory. Then members without a network: groups of 10 settle, and 100 members join one group.
 """
 
 import sys
@@ -36,7 +37,8 @@ from refimpl.storage.disk.interface import MemoryDisk
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.replica.files import PartitionReplicaLog
 
-OFFSETS, COMMITS, GROUPS, SIZE, JOINED, PARTITIONS = 1_000_000, 20_000, 50, 10, 100, 12
+OFFSETS, REPEATED, COMMITS = 1_000_000, 100_000, 20_000
+GROUPS, SIZE, JOINED, PARTITIONS = 50, 10, 100, 12
 TOPIC = Uuid(b"t" * 16)
 BATCH = 1_000
 CONFIG = GroupConfig(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
@@ -91,7 +93,7 @@ class FileLog:
         return self.log.append(1, self.log.keyed_batch(records, now)).last_offset
 
     def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, Entry]], int]:
-        return self.log.keyed_records(offset, self.log.slice(offset, size))
+        return self.log.keyed_records(offset, self.log.slice(offset, size), self.end)
 
 
 @define(eq=False)
@@ -135,29 +137,30 @@ def loaded(log: FileLog) -> GroupCoordinator:
     return coordinator
 
 
-def offsets(count: int) -> Iterator[CoordinatorRecord]:
-    """Committed offsets of many groups, ten partitions each."""
+def offsets(count: int, places: int) -> Iterator[CoordinatorRecord]:
+    """Commits of so many partitions over and over, ten of each group."""
     for number in range(count):
-        key = OffsetCommitKey(f"group-{number // 10}", "t", number % 10)
+        place = number % places
+        key = OffsetCommitKey(f"group-{place // 10}", "t", place % 10)
         value = OffsetCommitValue(
             offset=number, leader_epoch=3, metadata="", commit_timestamp=1, topic_id=TOPIC
         )
         yield CoordinatorRecord(OFFSET_COMMIT, key, value, WITH_TOPIC_ID)
 
 
-def load() -> tuple[int, float]:
-    """A million offsets: records, CPU seconds."""
-    log, batch = FileLog(), list[CoordinatorRecord]()
-    for record in offsets(OFFSETS):
-        batch.append(record)
-        if len(batch) == BATCH:
-            log.append(0, batch)
-            batch = []
+def load(count: int, places: int, batch: int) -> tuple[int, float]:
+    """The load of commits of so many partitions, in batches: records, CPU seconds."""
+    log, some = FileLog(), list[CoordinatorRecord]()
+    for record in offsets(count, places):
+        some.append(record)
+        if len(some) == batch:
+            log.append(0, some)
+            some = []
     start = process_time()
     coordinator = loaded(log)
     spent = process_time() - start
-    assert sum(map(len, coordinator.shard.store.partitions.values())) == OFFSETS
-    return OFFSETS, spent
+    assert sum(map(len, coordinator.shard.store.partitions.values())) == places
+    return count, spent
 
 
 def commit() -> tuple[int, float]:
@@ -261,7 +264,8 @@ def main() -> None:
     """Measure, and print."""
     table = Table("", "number", "CPU s", "per CPU s", title="Group coordinators")
     for name, (count, spent) in (
-        ("offsets loaded", load()),
+        ("offsets loaded", load(OFFSETS, OFFSETS, BATCH)),
+        ("commits of 1,000 partitions loaded", load(REPEATED, 1000, 1)),
         ("commits of one partition, in files", commit()),
         (f"{GROUPS} classic groups of {SIZE} settle", settle_classic(GROUPS, SIZE)),
         (f"{GROUPS} consumer groups of {SIZE} settle", settle_consumer(GROUPS, SIZE)),

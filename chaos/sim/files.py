@@ -5,7 +5,7 @@ process is the storage's own recovery.
 """
 
 import errno
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from chaos.sim.network import Clock
 from refimpl.broker.file_logs import FileLogs
 from refimpl.machines.replica_log import Record as LogRecord
 from refimpl.messages.broker import TopicPartition
-from refimpl.records.coordinators import CoordinatorRecord
+from refimpl.records.coordinators import CoordinatorRecord, RecordType
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.crashing import CrashDisk, Inode
 from refimpl.storage.disk.guarded import GuardedDisk
@@ -74,14 +74,18 @@ def decoded(header: BatchHeader, record: Record) -> StoredValue:
 class Opener:
     """Opens batches, each content once: all that the CRC covers is the same in every replica.
 
-    `keyed` are the records of coordinators, with their offsets in the batch.
+    `keyed` are keys and values with their offsets in the batch, and `records` are the records of
+    coordinators in them, by the log's name.
     """
 
     known: dict[bytes, tuple[tuple[int, StoredValue], ...]] = field(
         factory=dict[bytes, tuple[tuple[int, StoredValue], ...]]
     )
-    keyed: dict[bytes, Sequence[tuple[int, CoordinatorRecord]]] = field(
-        factory=dict[bytes, Sequence[tuple[int, CoordinatorRecord]]], repr=False
+    keyed: dict[bytes, Sequence[tuple[int, bytes, bytes | None]]] = field(
+        factory=dict[bytes, Sequence[tuple[int, bytes, bytes | None]]], repr=False
+    )
+    records: dict[tuple[str, bytes, bytes | None], CoordinatorRecord] = field(
+        factory=dict[tuple[str, bytes, bytes | None], CoordinatorRecord], repr=False
     )
 
     def __call__(self, data: bytes) -> Iterator[tuple[int, LogRecord]]:
@@ -169,13 +173,23 @@ class SimulatedLog(PartitionReplicaLog):
 
     def keyed_in(
         self, header: BatchHeader, batch: bytes
-    ) -> Sequence[tuple[int, CoordinatorRecord]]:
-        """The records of a coordinator in one batch, read once."""
+    ) -> Sequence[tuple[int, bytes, bytes | None]]:
+        """The records of a batch that have keys, opened once."""
         body, base, known = batch[CRC_FROM:], header.base_offset, self.opener.keyed
         if body not in known:
             found = PartitionReplicaLog.keyed_in(self, header, batch)
-            known[body] = [(offset - base, record) for offset, record in found]
-        return [(base + delta, record) for delta, record in known[body]]
+            known[body] = [(offset - base, key, value) for offset, key, value in found]
+        return [(base + delta, key, value) for delta, key, value in known[body]]
+
+    def keyed_record(
+        self, kinds: Mapping[int, RecordType], key: bytes, value: bytes | None
+    ) -> CoordinatorRecord:
+        """The record of a coordinator in this key and value, decoded once."""
+        known, content = self.opener.records, (self.log.folder, key, value)
+        record = known.get(content)
+        if record is None:
+            record = known[content] = PartitionReplicaLog.keyed_record(self, kinds, key, value)
+        return record
 
 
 @define(eq=False)

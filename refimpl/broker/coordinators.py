@@ -114,7 +114,7 @@ class PartitionCoordinatorLog:
     def read(self, offset: int, size: int) -> tuple[Sequence[tuple[int, Entry]], int]:
         """Records from an offset on, and the offset of the next read."""
         log = self.partition.log
-        return log.keyed_records(offset, log.slice(offset, size))
+        return log.keyed_records(offset, log.slice(offset, size), self.high_watermark)
 
 
 @define(eq=False)

@@ -7,7 +7,7 @@ from refimpl.machines.producer_state import ProducerState
 from refimpl.machines.replica_log import Batch, Records, ReplicaLog
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.coordinators import CoordinatorRecord
-from refimpl.records.transactional import InTransaction, TransactionEnd
+from refimpl.records.transactional import Entry
 from refimpl.storage.config import LogConfig
 from refimpl.storage.format.control import EndTxnMarker
 from refimpl.storage.format.txn_index import AbortedTxn
@@ -80,12 +80,13 @@ class BrokerLog(ReplicaLog, Protocol):
         ...
 
     def keyed_records(
-        self, start: int, records: Records
-    ) -> tuple[Sequence[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]], int]:
+        self, start: int, records: Records, committed: int = 0
+    ) -> tuple[Sequence[tuple[int, Entry]], int]:
         """A coordinator's records that `slice` read from `start` on, and the ends of transactions,
         with their offsets; and the next offset.
 
-        Records of unknown types are left out.
+        Records of unknown types are left out, and values that a later record below `committed`
+        replaces may be.
         """
         ...
 

@@ -5,8 +5,7 @@ the versions (later fields are tagged). KIP-848, KIP-932 and KIP-1071 added the 
 groups.
 """
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from struct import Struct
 from typing import Annotated, Any
 
@@ -139,6 +138,8 @@ class TransactionLogValue:
 class RecordType:
     """A type of record: the schemas of key and value, and the first flexible version of the
     value.
+
+    It stands alone if its key's newest record makes all earlier ones void, and tells them nothing.
     """
 
     number: int
@@ -146,13 +147,14 @@ class RecordType:
     value: type[Any]
     newest: int = 0
     flexible: int = 0
+    stands_alone: bool = False
 
 
 GROUP_RECORDS = {
     kind.number: kind
     for kind in (
-        RecordType(0, OffsetCommitKey, OffsetCommitValue, newest=0, flexible=1),
-        RecordType(1, OffsetCommitKey, OffsetCommitValue, newest=4, flexible=4),
+        RecordType(0, OffsetCommitKey, OffsetCommitValue, flexible=1, stands_alone=True),
+        RecordType(1, OffsetCommitKey, OffsetCommitValue, newest=4, flexible=4, stands_alone=True),
         RecordType(2, GroupMetadataKey, GroupMetadataValue, newest=4, flexible=4),
         RecordType(3, groups.GroupKey, groups.ConsumerGroupMetadata),
         RecordType(4, groups.GroupKey, groups.ConsumerGroupPartitionMetadata),
@@ -199,7 +201,9 @@ GROUP_RECORDS = {
     )
 }
 TRANSACTION_RECORDS = {
-    0: RecordType(0, TransactionLogKey, TransactionLogValue, newest=1, flexible=1)
+    0: RecordType(
+        0, TransactionLogKey, TransactionLogValue, newest=1, flexible=1, stands_alone=True
+    )
 }
 SHARE_RECORDS = {
     0: RecordType(0, share.ShareSnapshotKey, share.ShareSnapshotValue),
@@ -242,15 +246,19 @@ def read_record(
     if number not in kinds:
         raise UnknownRecordType(str(number))
     kind = kinds[number]
-    with _reading("key", number):
+    try:
         whose = read(kind.key, reader, 0)
+    except CorruptBatch as broken:
+        raise _broken("key", number, broken) from None
     if value is None:
         return CoordinatorRecord(kind, whose)
     reader, version = _version_of("value", value)
     if not 0 <= version <= kind.newest:
         raise CorruptBatch(f"Found an unknown record version {version} for {number} type")
-    with _reading("value", version):
+    try:
         content = read(kind.value, reader, version, version >= kind.flexible)
+    except CorruptBatch as broken:
+        raise _broken("value", version, broken) from None
     return CoordinatorRecord(kind, whose, content, version)
 
 
@@ -298,16 +306,14 @@ def _version_of(part: str, data: bytes) -> tuple[RecordReader, int]:
         raise CorruptBatch(f"Could not read version from {part}'s buffer.") from None
 
 
-@contextmanager
-def _reading(part: str, version: int) -> Generator[None]:
-    """Report damage with Kafka's message; its buffer has none for an early end."""
-    try:
-        yield
-    except CorruptBatch as broken:
-        why = "null" if isinstance(broken, BufferUnderflow) else broken.why
-        raise CorruptBatch(
-            f"Could not read record with version {version} from {part}'s buffer due to: {why}."
-        ) from None
+def _broken(part: str, number: int, broken: CorruptBatch) -> CorruptBatch:
+    """Kafka's message about a key of this type or a value of this version; its buffer has none for
+    an early end.
+    """
+    why = "null" if isinstance(broken, BufferUnderflow) else broken.why
+    return CorruptBatch(
+        f"Could not read record with version {number} from {part}'s buffer due to: {why}."
+    )
 
 
 def write_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:

@@ -11,10 +11,20 @@ there; where it is tagged, with a varint.
 """
 
 import types
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
+from itertools import groupby
 from struct import Struct
-from typing import Annotated, Any, NewType, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NewType,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import attrs
 from attrs import define, frozen
@@ -157,12 +167,15 @@ class RecordReader:
         return self.data[self.position - size : self.position]
 
     def number(self, kind: Number) -> Any:
-        packing, start = kind.packing, self.position
+        return self.numbers(kind.packing)[0]
+
+    def numbers(self, packing: Struct) -> tuple[Any, ...]:
+        start = self.position
         end = start + packing.size
         if end > len(self.data):
             raise BufferUnderflow(f"{packing.size} bytes wanted at byte {start}")
         self.position = end
-        return packing.unpack_from(self.data, start)[0]
+        return packing.unpack_from(self.data, start)
 
     def uvarint(self) -> int:
         if self.position < len(self.data) and self.data[self.position] < 0x80:
@@ -189,54 +202,131 @@ def uvarint(value: int) -> bytes:
     return bytes([*encoded, value])
 
 
+Reading: TypeAlias = Callable[[RecordReader], Any]
+"""Reads a value at the position of a message's reader, which it leaves behind the value."""
+
+
 def read(schema: type[T], reader: RecordReader, version: int, flexible: bool = False) -> T:
     """A message of this version; fields that the version lacks keep their defaults."""
-    required, optional = _fields_in(schema, version)
-    values: dict[str, Any] = {
-        field.name: _read_field(field, reader, version, flexible) for field in required
-    }
-    for _ in range(reader.uvarint() if flexible else 0):
-        tag, size = reader.uvarint(), reader.uvarint()
-        if tag in optional:
-            values[optional[tag].name] = _read_field(optional[tag], reader, version, flexible)
-        else:
-            reader.take(size)
-    return schema(**values)
+    return _message(schema, version, flexible)(reader)
 
 
 @cache
-def _fields_in(schema: type[Any], version: int) -> tuple[tuple[Field, ...], dict[int, Field]]:
-    """The fields of a version: those that are always there, and the others by their tags."""
+def _message(schema: type[T], version: int, flexible: bool) -> Callable[[RecordReader], T]:
+    """The function that reads this version of a schema.
+
+    What the annotations say is asked once, not for each message: a coordinator that loads its log
+    reads one of a million records after the other.
+    """
     there = [f for f in fields_of(schema) if f.versions.first <= version <= f.versions.last]
-    required = tuple([field for field in there if field.versions.tag is None])
-    return required, {f.versions.tag: f for f in there if f.versions.tag is not None}
+    required = [field for field in there if field.versions.tag is None]
+    names = [field.name for field in required]
+    parts = _parts(required, version, flexible)
+    optional = {
+        field.versions.tag: (field.name, _field_reading(field, version, flexible))
+        for field in there
+        if field.versions.tag is not None
+    }
+
+    def message(reader: RecordReader) -> T:
+        found: list[Any] = []
+        for part in parts:
+            found += part(reader)
+        values = dict(zip(names, found, strict=True))
+        for _ in range(reader.uvarint() if flexible else 0):
+            tag, size = reader.uvarint(), reader.uvarint()
+            if tag in optional:
+                name, reading = optional[tag]
+                values[name] = reading(reader)
+            else:
+                reader.take(size)
+        return schema(**values)
+
+    return message
 
 
-def _read_field(field: Field, reader: RecordReader, version: int, flexible: bool) -> Any:
+def _parts(
+    fields: Iterable[Field], version: int, flexible: bool
+) -> list[Callable[[RecordReader], Sequence[Any]]]:
+    """The functions that read these fields: one for all numbers that stand side by side."""
+    parts: list[Callable[[RecordReader], Sequence[Any]]] = []
+    for are_numbers, row in groupby(fields, key=_is_number):
+        if are_numbers:
+            parts.append(_numbers([field.kind for field in row]))
+        else:
+            parts += [_alone(_field_reading(field, version, flexible)) for field in row]
+    return parts
+
+
+def _is_number(field: Field) -> bool:
+    return isinstance(field.kind, Number) and not field.is_array
+
+
+def _numbers(kinds: Sequence[Number]) -> Callable[[RecordReader], Sequence[Any]]:
+    packing = Struct(">" + "".join(kind.packing.format.lstrip(">") for kind in kinds))
+    return lambda reader: reader.numbers(packing)
+
+
+def _alone(reading: Reading) -> Callable[[RecordReader], Sequence[Any]]:
+    return lambda reader: (reading(reader),)
+
+
+def _field_reading(field: Field, version: int, flexible: bool) -> Reading:
     if not field.is_array:
-        return _read_value(field, reader, version, flexible)
-    count = reader.length(INT32, flexible)
-    if count < 0:
-        return _null(field)
-    if count > reader.remaining:
-        raise CorruptBatch(
-            f"Tried to allocate a collection of size {count}, but there are only "
-            f"{reader.remaining} bytes remaining."
-        )
-    return tuple(_read_value(field, reader, version, flexible) for _ in range(count))
+        return _value_reading(field, version, flexible)
+    items = _items_reading(field, version, flexible)
+
+    def array(reader: RecordReader) -> Any:
+        count = reader.length(INT32, flexible)
+        if count < 0:
+            return _null(field)
+        if count > reader.remaining:
+            raise CorruptBatch(
+                f"Tried to allocate a collection of size {count}, but there are only "
+                f"{reader.remaining} bytes remaining."
+            )
+        return items(reader, count)
+
+    return array
 
 
-def _read_value(field: Field, reader: RecordReader, version: int, flexible: bool) -> Any:
+def _items_reading(
+    field: Field, version: int, flexible: bool
+) -> Callable[[RecordReader, int], tuple[Any, ...]]:
+    if isinstance(field.kind, Number):
+        one = field.kind.packing.format.lstrip(">")
+        return lambda reader, count: reader.numbers(_row_of(one, count))
+    item = _value_reading(field, version, flexible)
+    return lambda reader, count: tuple([item(reader) for _ in range(count)])
+
+
+@lru_cache
+def _row_of(one: str, count: int) -> Struct:
+    """So many numbers of one format: repeated, because a count before `s` is a length."""
+    return Struct(">" + one * count)
+
+
+def _value_reading(field: Field, version: int, flexible: bool) -> Reading:
     match field.kind:
         case Number() as number:
-            return reader.number(number)
-        case Sized(length, decode, _):
-            size = reader.length(length, flexible)
-            return _null(field) if size < 0 else decode(reader.take(size))
+            return lambda reader: reader.number(number)
+        case Sized() as sized:
+            return _sized_reading(field, sized, flexible)
         case schema:
-            if field.nullable and not field.is_array and not _is_there(field, reader):
-                return None
-            return read(schema, reader, version, flexible)
+            message = _message(schema, version, flexible)
+            if not field.nullable or field.is_array:
+                return message
+            return lambda reader: message(reader) if _is_there(field, reader) else None
+
+
+def _sized_reading(field: Field, kind: Sized, flexible: bool) -> Reading:
+    length, decode = kind.length, kind.decode
+
+    def sized(reader: RecordReader) -> Any:
+        size = reader.length(length, flexible)
+        return _null(field) if size < 0 else decode(reader.take(size))
+
+    return sized
 
 
 def _is_there(field: Field, reader: RecordReader) -> bool:

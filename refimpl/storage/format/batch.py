@@ -41,6 +41,7 @@ _key: Callable[[Any], bytes | None] = attrgetter("key")
 CODEC = 0x07
 _LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 _SEQUENCES = 1 << 31
+_CODECS: dict[int, Codec] = {codec.value: codec for codec in Codec}
 
 
 class TimestampType(IntEnum):
@@ -132,10 +133,10 @@ _new = cast(
 
 def codec_of(attributes: int) -> Codec:
     """The codec that attributes name."""
-    try:
-        return Codec(attributes & CODEC)
-    except ValueError:
-        raise CorruptBatch(f"codec {attributes & 0x07} is not known") from None
+    codec = _CODECS.get(attributes & CODEC)
+    if codec is None:
+        raise CorruptBatch(f"codec {attributes & CODEC} is not known")
+    return codec
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
@@ -376,7 +377,7 @@ def _decode_record(body: bytes, position: int, header: BatchHeader) -> tuple[Rec
         raise CorruptBatch(f"a record that should end at byte {end} ends at {position}")
     timestamp = (
         header.max_timestamp
-        if header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        if header.attributes & _LOG_APPEND_TIME
         else header.base_timestamp + timestamp_delta
     )
     offset = header.base_offset + offset_delta

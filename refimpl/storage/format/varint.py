@@ -20,6 +20,8 @@ def decode_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """The number at this position, and the position behind it."""
     result = shift = 0
     try:
+        if data[position] < 0x80:  # nearly all of them
+            return (data[position] >> 1) ^ -(data[position] & 1), position + 1
         while True:
             byte = data[position]
             position += 1

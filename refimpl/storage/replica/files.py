@@ -1,9 +1,9 @@
 """Kafka's files as the log of a replica: `ReplicaLog` on top of `PartitionLog`."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 from attrs import define
 
@@ -20,12 +20,14 @@ from refimpl.machines.replica_log import (
 from refimpl.named import named
 from refimpl.records.coordinators import (
     CoordinatorRecord,
+    RecordType,
     UnknownRecordType,
     read_record,
     records_in,
     write_record,
 )
-from refimpl.records.transactional import InTransaction, TransactionEnd
+from refimpl.records.schema import INT16
+from refimpl.records.transactional import Entry, InTransaction, TransactionEnd
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer
 from refimpl.storage.format.batch import BatchHeader, decode_records, encode_batch, read_header
@@ -37,6 +39,9 @@ from refimpl.storage.replica.memory_records import MemoryRecords, Opened, as_byt
 from refimpl.storage.replica.transactional import TransactionalBatch, Writer
 
 _ANY_EPOCH = 2**31 - 1
+
+Encoded: TypeAlias = tuple[int, bytes, bytes | None, int | None]
+"""Offset, key and value of a record, and the producer in whose transaction it is."""
 
 
 @define(eq=False)
@@ -184,42 +189,59 @@ class PartitionReplicaLog:
         return TransactionalBatch(header.producer_id, header.producer_epoch, header.base_sequence)
 
     def keyed_records(
-        self, start: int, records: MemoryRecords
-    ) -> tuple[Sequence[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]], int]:
+        self, start: int, records: MemoryRecords, committed: int = 0
+    ) -> tuple[Sequence[tuple[int, Entry]], int]:
         """The records of a coordinator and the ends of transactions, with their offsets; and the
         next offset.
+
+        Values that a later record below `committed` replaces are left out, as compaction leaves
+        them out. Most records of a long log are such, and a coordinator that loads would decode
+        each for nothing.
         """
-        found: list[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]] = []
+        ends: list[tuple[int, Entry]] = []
+        encoded: list[Encoded] = []
         end = start
         for header, batch in whole(records.data):
             end = header.next_offset
             if header.is_control:
                 marker = read_marker(batch)
-                if marker is not None and header.base_offset >= start:
+                if marker is not None:
                     ended = TransactionEnd(header.producer_id, marker.committed)
-                    found.append((header.base_offset, ended))
-                continue
-            keyed = [one for one in self.keyed_in(header, batch) if one[0] >= start]
-            if header.is_transactional:
-                by = header.producer_id
-                found += [(offset, InTransaction(one, by)) for offset, one in keyed]
+                    ends.append((header.base_offset, ended))
             else:
-                found += keyed
-        return found, end
+                by = header.producer_id if header.is_transactional else None
+                encoded += [(*one, by) for one in self.keyed_in(header, batch)]
+        found = [*ends, *self._decoded(encoded, committed)]
+        return sorted([one for one in found if one[0] >= start]), end
+
+    def _decoded(self, encoded: Sequence[Encoded], committed: int) -> Iterator[tuple[int, Entry]]:
+        """Each record with its offset; unknown types of newer brokers are left out."""
+        kinds = records_in(self.log.folder.rpartition("-")[0])
+        alone = {INT16.packing.pack(number) for number, kind in kinds.items() if kind.stands_alone}
+        newest = {
+            key: offset
+            for offset, key, _, by in encoded
+            if offset < committed and by is None and key[:2] in alone
+        }
+        for offset, key, value, by in encoded:
+            if by is None and value is not None and newest.get(key, offset) > offset:
+                continue
+            with suppress(UnknownRecordType):
+                record = self.keyed_record(kinds, key, value)
+                yield offset, record if by is None else InTransaction(record, by)
 
     def keyed_in(
         self, header: BatchHeader, batch: bytes
-    ) -> Sequence[tuple[int, CoordinatorRecord]]:
-        """The records of a coordinator in one batch; unknown types of newer brokers are left
-        out.
-        """
-        found: list[tuple[int, CoordinatorRecord]] = []
-        kinds = records_in(self.log.folder.rpartition("-")[0])
-        for one in decode_records(batch):
-            if one.key is not None:
-                with suppress(UnknownRecordType):
-                    found.append((one.offset, read_record(kinds, one.key, one.value)))
-        return found
+    ) -> Sequence[tuple[int, bytes, bytes | None]]:
+        """Offset, key and value of each record of a batch that has a key."""
+        records = decode_records(batch)
+        return [(one.offset, one.key, one.value) for one in records if one.key is not None]
+
+    def keyed_record(
+        self, kinds: Mapping[int, RecordType], key: bytes, value: bytes | None
+    ) -> CoordinatorRecord:
+        """The record of a coordinator in this key and value."""
+        return read_record(kinds, key, value)
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch of the record at this offset, -1 for none."""

@@ -203,10 +203,10 @@ class MemoryLog(Log):
         return TransactionalBatch(*batch[1:4]) if batch.transactional else None
 
     def keyed_records(
-        self, start: int, records: Sequence[Record]
+        self, start: int, records: Sequence[Record], committed: int = 0
     ) -> tuple[Sequence[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]], int]:
         """The records of a coordinator and the ends of transactions, with their offsets; and the
-        next offset.
+        next offset. None is left out: they are decoded already.
         """
         found: list[tuple[int, CoordinatorRecord | InTransaction | TransactionEnd]] = []
         for offset, record in enumerate(records, start):
