@@ -269,9 +269,9 @@ Kafka's figures would grow with longer rounds, because its code is compiled whil
 | 1, 10, each by another of 1,000 ids | 6.4, 5.4 (**1.19**), 11.6 (**0.56**) | 5.9, 13.2, 2.2 \
 | 89, 219, 44 | 131, 71, 411 |
 
-With 1,000 transactional ids (`--ids 1000`) the rate is mostly the client's: to init a producer takes \
-it 80 ms with kfake, too. A state log of 100,000 records of these ids costs us 0.11 \
-CPU-s at a start, and Kafka 0.25 (`bench/bench_transaction_load.py`).
+With 1,000 transactional ids (`--ids 1000`) the rate is mostly the client's: to init a producer \
+takes it 80 ms with kfake, too. A state log of 100,000 records of these ids costs us 0.11 CPU-s at \
+a start, and Kafka 0.25 (`bench/bench_transaction_load.py`).
 
 A small produce request costs 38 to 45 us of CPU at one replica and 56 to 66 at three. It \
 was 46 to 51 and 76 to 86 before requests were read by fewer calls and kept as one object \
