@@ -90,7 +90,9 @@ def test_tlc_starts_from_the_archive() -> None:
     assert box.archive is not None
     asked = [*box.command, "-Xlog:class+load=info", "tlc2.TLC", "-h"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    assert "tlc2.TLC source: shared objects file (top)" in told
+    # JVMs of 17 look archived classes up by the jar's URL, in which a space is another character.
+    is_plain = "%" not in box.jar.as_uri()
+    assert ("tlc2.TLC source: shared objects file (top)" in told) is is_plain
 
 
 def test_without_a_jvm_that_makes_one_there_is_no_archive(tmp_path: Path) -> None:

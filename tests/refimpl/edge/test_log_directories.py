@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from refimpl.broker.several_logs import SeveralLogs
 from refimpl.edge import Cluster
+from refimpl.edge.server import log_directory
 from refimpl.edge.server.log_directory import (
     FileDirectory,
     SeveralDirectories,
@@ -260,6 +261,16 @@ def begun(*paths: Path, epoch: int) -> tuple[int, int, bool]:
     return found
 
 
+@pytest.fixture
+def one_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that names the boot of this machine, also where there is no /proc."""
+    named = tmp_path / "boot_id"
+    named.write_text("one")
+    monkeypatch.setattr(log_directory, "_BOOT_ID", named)
+    return named
+
+
+@pytest.mark.usefixtures("one_boot")
 def test_a_process_lost_nothing_only_if_every_directory_says_so(tmp_path: Path) -> None:
     one, two, three = (tmp_path / name for name in ("one", "two", "three"))
     assert begun(one, two, epoch=5) == (1, -1, True)
@@ -271,6 +282,19 @@ def test_a_process_lost_nothing_only_if_every_directory_says_so(tmp_path: Path) 
     assert begun(one, two, three, epoch=10) == (6, -1, False), "an empty one took its place"
 
 
+def test_a_process_of_another_boot_or_of_one_without_a_name_may_have_lost_what_it_had(
+    tmp_path: Path, one_boot: Path
+) -> None:
+    one, two = (tmp_path / name for name in ("one", "two"))
+    assert begun(one, two, epoch=5) == (1, -1, True)
+    one_boot.write_text("another")
+    assert begun(one, two, epoch=6) == (2, -1, True)
+    one_boot.unlink()
+    assert begun(one, two, epoch=7) == (3, -1, True)
+    assert begun(one, two, epoch=8) == (4, -1, True), "no boot has a name here"
+
+
+@pytest.mark.usefixtures("one_boot")
 def test_a_directory_that_cannot_be_read_is_remembered(tmp_path: Path) -> None:
     """Its logs are made anew once it is named no longer, so records may have been lost."""
     one, two = (tmp_path / name for name in ("one", "two"))

@@ -325,9 +325,29 @@ def test_a_segment_ends_by_size_time_index_and_offset_range() -> None:
         0,
         2,
     ]
+    for one, other in ((0, 11), (11, 0)):  # the newest of several that come together counts
+        together = at(1, NOW_MS + one) + at(2, NOW_MS + other)
+        assert bases(evolve(CONFIG, segment_ms=10), at(0), together) == [0, 1]
     sparse = evolve(CONFIG, segment_index_bytes=24, index_interval_bytes=0)
     assert bases(sparse, *map(at, range(5))) == [0, 2, 4]
     assert bases(CONFIG, at(0), at(2**31 - 1), at(2**31)) == [0, 2**31]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [(TimestampType.LOG_APPEND_TIME, NOW_MS), (TimestampType.CREATE_TIME, NOW_MS - 5)],
+)
+def test_a_repeated_batch_is_answered_with_the_time_of_the_first(
+    kind: TimestampType, told: int
+) -> None:
+    """With CreateTime the first time there was none to tell, and its own timestamp stands for it,
+    as in Kafka.
+    """
+    log = new_log(evolve(CONFIG, message_timestamp_type=kind))
+    sent = batch(2, at_ms=NOW_MS - 5, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append_as_leader(sent, 0, NOW_MS)
+    again = log.append_as_leader(sent, 0, NOW_MS + 50)
+    assert again == (0, 1, told, True)
 
 
 def test_an_index_has_an_entry_per_interval() -> None:
