@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify verify-full test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs recipe site test-browser test-everyday test-kafka test-faults test-sharing test-storm test-suites agent dist test-install test-cluster soak fuzz fuzz-traces bench lock clean
+	docs recipe site test-browser test-everyday test-kafka test-faults test-sharing test-storm test-suites agent dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +140,9 @@ dist: setup ## Build sdist and wheel into dist/, and look into both
 test-install: setup ## Try each extra from the wheel in fresh environments (needs uv): ARGS="--version 3.12 --extra test"
 	@command -v uv > /dev/null || { echo "make test-install needs uv: pip install uv" >&2; exit 2; }
 	$(BIN)/python -m tests.install $(ARGS)
+
+test-odd: setup ## Run the tests that surroundings may matter to in others (needs root and Linux's unshare): ARGS="--in fresh --busy 2 tests/refimpl/edge"
+	$(BIN)/python -m tests.surroundings $(ARGS)
 
 test-cluster: java setup ## Judge on a standalone cluster of Spark, and kill a worker of it
 	$(BIN)/pytest -m cluster tests/traces/test_cluster.py $(ARGS)
