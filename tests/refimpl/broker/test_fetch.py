@@ -65,6 +65,20 @@ def test_fetches_without_a_number_of_their_own_are_numbered_by_their_requests() 
         assert heard[-1] == cluster.number
 
 
+@pytest.mark.parametrize(("replica_id", "reads"), [(-2, 0), (-1, 0), (0, 1), (2, 1)])
+def test_every_id_of_a_broker_is_a_followers_and_reads_what_is_not_committed(
+    replica_id: int, reads: int
+) -> None:
+    cluster = leading()
+    cluster.produce(batch_of(b"a"))
+    asked = m.FetchPartition(ORDERS, 0, 1, -1, 1)
+    request = m.FetchRequest((asked,), 0, replica_id=replica_id, replica_epoch=2)
+    answers = cluster.ask(request, max(replica_id, CLIENT))
+    told = [one for one in answers if isinstance(one, m.FetchResponse)]
+    assert fetched(told) == [(None, 0, reads * ONE)]
+    assert len([one for one in cluster.told if isinstance(one, FetchHeard)]) == reads
+
+
 def test_a_follower_whose_log_differs_is_told_where_and_not_counted() -> None:
     cluster = leading()
     cluster.produce(batch_of(b"a"))
