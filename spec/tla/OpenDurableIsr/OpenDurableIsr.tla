@@ -138,6 +138,90 @@ KeepsToLeaderAndIsr ==
                          [leader |-> leader', isr |-> isr'], asked, elr)]_<<leader, isr>>
 
 -----------------------------------------------------------------------------
+(* Broken rules. A `bug_` model has one of them in the place of the rule:   *)
+(* each leaves out what one part of a promise above is about.               *)
+Never == FALSE /\ UNCHANGED <<vars, told>>
+
+KeepsKnown == known' = known /\ awaited' = {} /\ asked' = {}
+KeepsAwaited == known' = {} /\ awaited' = awaited /\ asked' = {}
+KeepsAsked == known' = {} /\ awaited' = {} /\ asked' = asked
+
+NeedsMore == Cardinality(known) > MinIsr
+
+WritesAlone(l) ==
+    /\ leader = l /\ known # {}
+    /\ written < MaxRecords
+    /\ written' = written + 1
+    /\ log' = [log EXCEPT ![l] = Append(@, written + 1)]
+    /\ UNCHANGED <<up, isr, elr, leader, lastKnown, crashed, acked, crashes, stops, elections, told>>
+AcknowledgesAlone(l) ==
+    /\ leader = l /\ Len(log[l]) > Len(acked)
+    /\ acked' = Take(log[l], Len(acked) + 1)
+    /\ UNCHANGED <<log, up, isr, elr, leader, lastKnown, crashed, written, crashes, stops, elections, told>>
+
+LearnsTheIsr(l) ==
+    /\ leader = l
+    /\ known # isr \/ awaited # isr
+    /\ known' = isr /\ asked' = {}
+    /\ UNCHANGED <<vars, awaited>>
+LearnsToAwait(l) ==
+    /\ leader = l
+    /\ known # isr \/ awaited # isr
+    /\ awaited' = isr /\ asked' = {}
+    /\ UNCHANGED <<vars, known>>
+LearnsOfMembers(l) ==
+    /\ leader = l /\ known # isr
+    /\ known' = isr /\ awaited' = isr /\ asked' = {}
+    /\ UNCHANGED vars
+LearnsOfOthers(l) ==
+    /\ leader = l /\ awaited # isr
+    /\ known' = isr /\ awaited' = isr /\ asked' = {}
+    /\ UNCHANGED vars
+
+AsksIn(f) == awaited' = awaited \cup {f} /\ asked' = {f} /\ UNCHANGED <<vars, known>>
+AsksUnaware(l, f) ==
+    /\ leader = l /\ known # {} /\ awaited = isr
+    /\ f \in up \ isr
+    /\ IsPrefix(log[f], log[l]) /\ Len(log[f]) >= Len(acked)
+    /\ AsksIn(f)
+AsksAMember(l, f) ==
+    /\ leader = l /\ known = isr /\ awaited = isr
+    /\ f \in up
+    /\ IsPrefix(log[f], log[l]) /\ Len(log[f]) >= Len(acked)
+    /\ AsksIn(f)
+AsksWhoDiverges(l, f) ==
+    /\ leader = l /\ known = isr /\ awaited = isr
+    /\ f \in up \ isr
+    /\ Len(log[f]) >= Len(acked)
+    /\ AsksIn(f)
+AsksForNobody(l, f) ==
+    /\ leader = l /\ known = isr /\ awaited = isr
+    /\ f \in up \ isr
+    /\ IsPrefix(log[f], log[l]) /\ Len(log[f]) >= Len(acked)
+    /\ awaited' = awaited \cup {f} /\ asked' = {}
+    /\ UNCHANGED <<vars, known>>
+AsksNobody(l, f) == l = f /\ Never
+
+MovesAsAsked(r) ==
+    /\ leader \notin {None, r} /\ r \in isr \cap up
+    /\ leader' = r /\ isr' = isr \cup asked
+    /\ UNCHANGED <<log, up, elr, lastKnown, crashed, acked, written, crashes, stops, elections>>
+
+ShrinksOnce(f) ==
+    /\ leader # None /\ f \in isr \ {leader} /\ isr = Replicas
+    /\ isr' = isr \ {f} /\ elr' = ElrWithout(f)
+    /\ Void
+    /\ UNCHANGED <<log, up, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
+ShrinksInName(f) ==
+    /\ leader # None /\ f \in isr \ {leader}
+    /\ isr' = IF isr = Replicas THEN isr \ {f} ELSE isr
+    /\ elr' = ElrWithout(f)
+    /\ Void
+    /\ UNCHANGED <<log, up, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
+ExpandsNothing(f) == leader # None /\ f \in asked /\ Void /\ UNCHANGED vars
+NeverExpands(f) == f # f /\ Never
+
+-----------------------------------------------------------------------------
 (* Probes *)
 NeverUnaware == known # {} => known = isr
 NeverAwaitsMore == awaited = known

@@ -157,6 +157,40 @@ LeaderWrites ==
        ELSE leader # None /\ log' = [log EXCEPT ![leader] = Append(@, written')]]_<<log, written>>
 
 -----------------------------------------------------------------------------
+(* Broken rules. A `bug_` model has one of them in the place of the rule:   *)
+(* each leaves out what one part of a promise above is about.               *)
+NeverElects(r) == r = None /\ UNCHANGED vars
+
+LeavesItself(l, f) ==
+    /\ leader = l /\ f \in isr /\ isr' = isr \ {f}
+    /\ UNCHANGED <<log, up, leader, acked, lost, written, kills>>
+
+KillsUnseen(r) ==
+    /\ kills < MaxKills /\ kills' = kills + 1
+    /\ r \in up /\ up' = up \ {r}
+    /\ UNCHANGED <<log, leader, isr, acked, lost, written>>
+
+FetchesWhileDown(f, l) ==
+    /\ leader = l /\ f # l /\ log[f] # log[l]
+    /\ log' = [log EXCEPT ![f] = Copied(f, l)]
+    /\ UNCHANGED <<up, leader, isr, acked, lost, written, kills>>
+
+FetchesFromFollowers(f, l) ==
+    /\ leader \notin {None, f} /\ f \in up \ {l} /\ log[f] # log[l]
+    /\ log' = [log EXCEPT ![f] = Copied(f, l)]
+    /\ UNCHANGED <<up, leader, isr, acked, lost, written, kills>>
+
+FollowersWrite(l) ==
+    /\ leader # None /\ written < MaxRecords /\ written' = written + 1
+    /\ log' = [log EXCEPT ![l] = Append(@, written + 1)]
+    /\ UNCHANGED <<up, leader, isr, acked, lost, kills>>
+
+WritesNowhere(l) ==
+    /\ written < MaxRecords /\ written' = written + 1
+    /\ log' = IF leader = None THEN log ELSE [log EXCEPT ![leader] = Append(@, written + 1)]
+    /\ UNCHANGED <<up, leader, isr, acked, lost, kills>>
+
+-----------------------------------------------------------------------------
 (* Probes *)
 NeverLoses == lost = {}
 NeverWhole == kills > 0 => isr # Replicas
