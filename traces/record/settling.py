@@ -113,12 +113,25 @@ class _Contents:
     open_txn: bool = False
     damage: str = ""
     until: int = 0  # so far is it read
+    due: int = 0  # all calls before this one are there
+    lost_from: int | None = None  # the first call that may have been lost in the middle
+    _ahead: set[int] = field(default_factory=set[int])
+
+    def repeats(self, line: Line) -> bool:
+        """True if a call or its answer was there before: something was written over the others."""
+        seq = line["seq"]
+        is_known = seq < self.due or seq in self._ahead
+        return is_known and ("op" in line or seq not in self.unanswered)
 
     def look_at(self, line: Line) -> None:
         """One line of the journal."""
         seq = line["seq"]
         if "op" in line:
             self.calls += 1
+            self._ahead.add(seq)
+            while self.due in self._ahead:
+                self._ahead.remove(self.due)
+                self.due += 1
             self.last_seq = max(self.last_seq, seq)
             if line["op"] in (*LAST, EXIT):
                 self.ended = line["op"]
@@ -130,6 +143,11 @@ class _Contents:
             self.unanswered.add(seq)
         last_ns = line.get("returned_ns") or line.get("invoked_ns", 0)
         self.last_ns = max(self.last_ns, last_ns)
+
+    def forget_from(self, seq: int) -> None:
+        """Leave out the calls from this one on: others between them are missing."""
+        self.calls, self.ended = seq, ""
+        self.unanswered = {one for one in self.unanswered if one < seq}
 
     def conclude(self, *, whole: bool) -> None:
         """End the journal; a whole one lost nothing but calls that its process had not made."""
@@ -152,12 +170,17 @@ def _contents(journal: Path, *, running: bool = False) -> _Contents:
     contents = _Contents(head)
     try:
         for line in lines:
+            if contents.repeats(line):
+                contents.lost_from = contents.due
+                raise DamagedError(journal, found.at, "an entry that was there before")
             contents.look_at(line)
         if not running:
             found.see_the_end()
     except DamagedError as damaged:
         contents.damage = str(damaged)
     contents.until = found.at
+    if contents.lost_from is not None:
+        contents.forget_from(contents.lost_from)
     # A clock that has gone back is not the one that was read.
     same = same_boot(head["clock"], clock_domain()) and now() >= contents.last_ns
     contents.conclude(whole=same and not (running or found.stopped or contents.damage))
@@ -175,6 +198,8 @@ def _ordered(journal: Path, contents: _Contents) -> Iterator[Line]:
     polls: dict[int, Line] = {}
     for line in islice(Entries(journal, contents.until).new(), 1, None):
         seq = line["seq"]
+        if contents.lost_from is not None and seq >= contents.lost_from:
+            continue
         if line.get("op") == "poll":
             polls[seq] = line
             if len(polls) > RECENT_POLLS:

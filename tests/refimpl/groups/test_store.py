@@ -12,6 +12,7 @@ from refimpl.records.coordinators import (
     OffsetCommitValue,
     RecordType,
 )
+from refimpl.records.transactional import InTransaction
 from tests.refimpl.groups.coordinating import NOW, Log, elected
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -65,10 +66,13 @@ def test_what_is_cut_off_was_never_said() -> None:
     store.replay(commit(2), 5)
     store.replay(record_of("c", ClassicGroup(since=NOW)), 6)
     assert [value.offset for _, value in store.offsets_of("g")] == [2]
+    store.replay(InTransaction(commit(3, T1), 7), 7)
     assert store.groups.get("c") is not None
+    assert store.unstable_of("g") == [T1]
     store.revert(5)
     assert [value.offset for _, value in store.offsets_of("g")] == [1]
     assert store.groups.get("c") is None
+    assert store.unstable_of("g") == []
 
 
 def test_groups_are_those_with_a_value_and_those_with_offsets_as_written_or_as_committed() -> None:

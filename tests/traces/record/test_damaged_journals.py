@@ -12,7 +12,7 @@ from attrs import define, field
 from tests.traces.judging import judged, said
 from tests.traces.record.healthy import VICTIMS, Healthy
 from traces.record import settle
-from traces.record.entries import DamagedError, Line, entries
+from traces.record.entries import DamagedError, Entries, Line, entries
 
 PAGE = 4096
 SEED = 20261128
@@ -161,3 +161,20 @@ def test_every_lost_block_is_noticed(tmp_path: Path, victim: str, way: Way) -> N
             if damaged.ljust(len(case.raw), b"\0") != case.raw:
                 assert case.settle(damaged), (block, border)
     case.judge(most=4)
+
+
+@pytest.mark.parametrize("lost", [2, 11])
+def test_whole_entries_in_the_place_of_others_are_noticed(tmp_path: Path, lost: int) -> None:
+    """Their checksums are right, and a block of a disk may begin and end with entries: whether one
+    does depends on the length of the times in them, and so on how long the machine has been up.
+    """
+    case = Damaged(recorded(tmp_path, 20), "p#0")
+    found = Entries(case.run.journals / "p#0.journal")
+    sends = [found.at for line in found.new() if line.get("op") == "send"]
+    first, second, third = sends[lost - 1 : lost + 2]  # without keys, and so of one length
+    assert third - second == second - first
+    assert case.settle(case.raw[:first] + case.raw[second:third] + case.raw[second:])
+    (kept,) = case.seen
+    assert kept is not None
+    assert kept.splitlines() == case.whole[: lost - 1], "a call between those behind it is missing"
+    case.judge()
