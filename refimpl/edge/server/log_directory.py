@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 from attrs import define, field
 
+from refimpl.boots import named_boot
 from refimpl.errors import StorageDamage
 from refimpl.storage.disk.files import FileDisk
 from refimpl.storage.disk.interface import Disk, MemoryDisk, read_file, replace_file
@@ -28,7 +29,6 @@ from refimpl.storage.format.checkpoints import (
 LOCK = ".lock"
 #: Not Kafka's: which process ran here last, and in which boot of the machine
 PROCESS = "highwater-process"
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Begun(NamedTuple):
@@ -250,7 +250,7 @@ class FileDirectory:
         assert self._disk is not None
         process = {
             "incarnation": self._incarnation,
-            "boot_id": _boot_id(),
+            "boot_id": named_boot(),
             "broker_epoch": broker_epoch,
             "directories": self._directories,
         }
@@ -338,21 +338,13 @@ def _begin(directories: Sequence[FileDirectory], *, are_all: bool = True) -> Beg
     ids = [one.directory_id for one in directories]
     epochs = {last["broker_epoch"] for last in lasts}
     is_whole = all({*last.get("directories", ())} <= {*ids} for last in lasts)
-    same_boot = all(last["boot_id"] == _boot_id() != "" for last in lasts)
+    same_boot = all(last["boot_id"] == named_boot() != "" for last in lasts)
     incarnation = max((last["incarnation"] for last in lasts), default=0) + 1
     before = [] if are_all else [one for last in lasts for one in last.get("directories", ())]
     for one in directories:
         one.begin_as(incarnation, list(dict.fromkeys([*ids, *before])))
     survived = epochs.pop() if len(epochs) == 1 and same_boot and is_whole else -1
     return Begun(incarnation, survived, is_whole)
-
-
-def _boot_id() -> str:
-    """Linux's number of this boot of the machine; nothing elsewhere."""
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
 
 
 def properties_of(path: Path) -> dict[str, str]:

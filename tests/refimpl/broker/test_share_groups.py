@@ -224,6 +224,17 @@ def test_a_connection_that_breaks_takes_its_sessions_with_it(node: Node) -> None
     assert node.given("b") == [(0, 9, 2)]
 
 
+def test_all_sessions_of_a_lost_connection_end(node: Node) -> None:
+    sessions = node.cluster.node.share_partitions.sessions
+    others = {*sessions.sessions}
+    opened = s.ShareFetchRequest("g", "a", 0, (ORDERS,), (), {}, 0, connection=7)
+    for group, member in (("g", "a"), ("g", "b"), ("h", "a")):
+        node.ask(opened._replace(group_id=group, member_id=member))
+    assert len(sessions.sessions) == len(others) + 3
+    node.ask(s.ShareConnectionLost(7))
+    assert {*sessions.sessions} == others
+
+
 def test_requests_out_of_order_are_refused(node: Node) -> None:
     batches = {ORDERS: (s.AcknowledgementBatch(0, 0, (ACCEPT,)),)}
     for body, error in (

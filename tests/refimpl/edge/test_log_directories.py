@@ -13,7 +13,6 @@ from confluent_kafka import Producer
 
 from refimpl.broker.several_logs import SeveralLogs
 from refimpl.edge import Cluster
-from refimpl.edge.server import log_directory
 from refimpl.edge.server.log_directory import (
     FileDirectory,
     SeveralDirectories,
@@ -266,7 +265,8 @@ def one_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file that names the boot of this machine, also where there is no /proc."""
     named = tmp_path / "boot_id"
     named.write_text("one")
-    monkeypatch.setattr(log_directory, "_BOOT_ID", named)
+    monkeypatch.setattr("refimpl.boots.BOOT_ID", named)
+    monkeypatch.setattr("refimpl.boots._session", str)
     return named
 
 

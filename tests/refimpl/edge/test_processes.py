@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from attrs import define
 from confluent_kafka.admin import AdminClient
 
+from refimpl.boots import named_boot
 from tests.refimpl.edge.patience import PATIENCE_S, until
 from tests.refimpl.edge.processes import command, refused, running
 from tests.refimpl.edge.test_command import read, send
@@ -21,6 +23,10 @@ from tests.refimpl.edge.test_command import read, send
 REPLICATED = (
     *("--set", "default.replication.factor=3", "--set", "min.insync.replicas=2"),
     *("--set", "broker.session.timeout.ms=2000"),
+)
+
+COUNTS = pytest.mark.skipif(
+    not psutil.pid_exists(os.getpid()), reason="Linux counts processes in /proc"
 )
 
 
@@ -92,6 +98,7 @@ def in_sync(addresses: str) -> list[int]:
     )
 
 
+@pytest.mark.skipif(not named_boot(), reason="without its name another boot may have lost records")
 def test_the_directories_are_the_same_with_and_without_processes(tmp_path: Path) -> None:
     data = ("--data", tmp_path / "data")
     with processes(tmp_path, *data, *REPLICATED) as started:
@@ -127,6 +134,7 @@ def _leads(addresses: str, broker: int) -> bool:
     return kept.partitions[0].leader == broker
 
 
+@COUNTS
 def test_brokers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     with processes(tmp_path) as started:
         assert started.alive() == [1, 2, 3]
@@ -135,6 +143,7 @@ def test_brokers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         until(lambda: started.alive() == [])
 
 
+@COUNTS
 def test_a_port_in_use_is_one_line_and_no_process_is_left() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from refimpl.coordinator.runtime import APPEND, CoordinatorState
 from refimpl.machines.transaction_coordinator import TransactionState as Txn
@@ -11,7 +12,7 @@ from refimpl.messages.controller import InitProducerIdResponse
 from refimpl.transactions.config import TransactionConfig
 from refimpl.transactions.shard import EXPIRE, TIME_OUT
 from tests.refimpl.groups.coordinating import refusal
-from tests.refimpl.transactions.coordinating import ID, NOW, OFFSETS, P0, P1, Conversation
+from tests.refimpl.transactions.coordinating import CONFIG, ID, NOW, OFFSETS, P0, P1, Conversation
 
 CONCURRENT = "CONCURRENT_TRANSACTIONS"
 FENCED = "PRODUCER_FENCED"
@@ -49,6 +50,18 @@ def test_in_version_1_the_epoch_stays_and_the_answer_has_none() -> None:
     assert marker == (*at, True, (P0, P1), 1, 0)
     c.complete()
     assert c.add(P0, at=at) is None
+
+
+@pytest.mark.parametrize(("level", "told"), [(0, 0), (1, 1), (2, 2), (3, 2)])
+def test_a_marker_is_of_the_level_in_force_and_of_no_later_one_than_its_transaction(
+    level: int, told: int
+) -> None:
+    """An administrator may change the level between the decision and the marker."""
+    c = Conversation(config=evolve(CONFIG, transaction_version=2))
+    c.end(c.begun(P0))
+    c.config = evolve(CONFIG, transaction_version=level)
+    (marker,) = c.markers()
+    assert marker.transaction_version == told
 
 
 @pytest.mark.parametrize("committed", [True, False])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from traces.record import boots, settle
+from traces.record import settle
 from traces.record.boots import clock_domain, same_boot
 from traces.record.process import open_process
 from traces.record.run import TAKEN
@@ -20,7 +20,7 @@ class Machine:
     def __init__(self, patch: pytest.MonkeyPatch, uptime: int, proc: Path | None) -> None:
         self.wall, self.up = 1_800_000_000 * SECOND, uptime * SECOND
         self.proc = proc
-        patch.setattr(boots, "BOOT_ID", proc or Path("/nowhere/boot_id"))
+        patch.setattr("refimpl.boots.BOOT_ID", proc or Path("/nowhere/boot_id"))
         patch.setattr("time.time_ns", lambda: self.wall)
         patch.setattr("time.clock_gettime_ns", self.since)
         for module in ("journal", "process", "settling"):
