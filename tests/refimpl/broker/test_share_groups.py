@@ -224,6 +224,22 @@ def test_a_connection_that_breaks_takes_its_sessions_with_it(node: Node) -> None
     assert node.given("b") == [(0, 9, 2)]
 
 
+@pytest.mark.parametrize(("room", "partitions"), [(0, 1), (1, 2)])
+def test_the_bytes_of_all_partitions_are_within_the_limit(room: int, partitions: int) -> None:
+    """An answer has one batch in any case, and a partition is begun while there is room."""
+    other, batch = m.TopicPartition("orders", 1), batch_of(b"v")
+    node = Node(partitions=(ORDERS, other, OFFSETS, STATE))
+    for name in (ORDERS, other):
+        node.cluster.ask(m.ProduceRequest(1, 100, [(name, batch)]))
+    node.join("a")
+    asked = s.ShareFetchRequest("g", "a", 0, (ORDERS, other), (), {}, 0)
+    node.ask(asked)  # has the states read
+    (answer,) = node.ask(
+        asked._replace(session_epoch=1, partitions=(), max_bytes=len(batch) + room)
+    )
+    assert [one.acquired for one in answer.partitions] == [[(0, 0, 1)]] * partitions
+
+
 def test_all_sessions_of_a_lost_connection_end(node: Node) -> None:
     sessions = node.cluster.node.share_partitions.sessions
     others = {*sessions.sessions}
