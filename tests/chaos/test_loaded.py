@@ -1,13 +1,21 @@
 """A coordinator that loads its log is what it would be if it had lived: state, and timers."""
 
+import re
 from typing import Any
 
 import pytest
 
 from chaos.campaign import first_failing_seed
+from chaos.oracles.loaded import differences
 from chaos.sim.settings import Settings
 from chaos.simulator import build
 from properties.mutants.edits import compiled, edited, function_at, patched, tree_of
+from refimpl.groups.classic_records import record_of
+from refimpl.groups.store import GroupStore
+from refimpl.machines.classic_group import ClassicGroup
+from refimpl.records.transactional import InTransaction
+from tests.refimpl.groups.coordinating import NOW, Log, elected
+from tests.refimpl.groups.test_store import commit
 
 GROUPS, IDS = "refimpl.groups", "refimpl.transactions"
 CONSUMER = {"group_protocol": "consumer", "static_members": True}
@@ -90,6 +98,45 @@ def test_a_load_that_differs_from_the_live_coordinator_is_reported(what: str) ->
         found = first_failing_seed(range(seed, seed + 12), files=False, **fixed)
     assert found is not None
     assert found.oracle == "LoadedIsLive"
+
+
+def _has_a_group(live: GroupStore, loaded: GroupStore) -> None:
+    live.replay(record_of("g", ClassicGroup(since=NOW)))
+
+
+def _has_an_offset(live: GroupStore, loaded: GroupStore) -> None:
+    live.replay(commit(1))
+
+
+def _takes_for_committed_what_is_not(live: GroupStore, loaded: GroupStore) -> None:
+    live.replay(commit(1), 5)
+    loaded.replay(commit(1))
+
+
+def _has_a_pending_offset(live: GroupStore, loaded: GroupStore) -> None:
+    live.replay(InTransaction(commit(1), 7))
+
+
+@pytest.mark.parametrize(
+    ("differ", "told"),
+    [
+        (_has_a_group, {"group"}),
+        (_has_an_offset, {"offset", "committed offset", "expiry"}),
+        (_takes_for_committed_what_is_not, {"committed offset"}),
+        (_has_a_pending_offset, {"pending offset", "expiry"}),
+    ],
+)
+def test_everything_in_the_store_of_groups_is_compared(differ: Any, told: set[str]) -> None:
+    live, loaded = elected(Log()), elected(Log())
+
+    def found() -> set[str]:
+        """What differs, in words; neither has any timer here."""
+        lines = differences(NOW, live, {}, loaded, {})
+        return {words[0] for line in lines if (words := re.match(r"[a-z ]+(?= \(| g:)", line))}
+
+    assert found() == set()
+    differ(live.shard.store, loaded.shard.store)
+    assert found() == told
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
