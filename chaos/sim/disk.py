@@ -70,6 +70,9 @@ class MemoryLogs:
     def told(self) -> None:
         """Nothing depends on it: there is one directory."""
 
+    def write_epochs(self) -> None:
+        """Nothing waits to be written."""
+
     def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
         """Nothing is to be done for logs in memory."""
 

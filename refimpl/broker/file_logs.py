@@ -87,6 +87,10 @@ class FileLogs:
         logs = self.directory.logs
         self.directory.begin_epochs({one: epoch for one, epoch in epochs.items() if one in logs})
 
+    def write_epochs(self) -> None:
+        """Write the epochs that followers have taken to the checkpoints."""
+        self.directory.write_epochs()
+
     def replica_log(self, log: PartitionLog) -> PartitionReplicaLog:
         """The log with the interface of a replica."""
         return PartitionReplicaLog(log, self.now_ms)

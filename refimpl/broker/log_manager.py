@@ -79,6 +79,13 @@ class LogManager:
         except StorageOffline as failure:
             self.context.refused("LeaderAndIsr", failure)
 
+    def write_epochs(self) -> None:
+        """Write the epochs that followers have taken, before their next fetch goes out."""
+        try:
+            self.logs.write_epochs()
+        except StorageOffline as failure:
+            self.context.refused("replication", failure)
+
     def open(self, name: TopicPartition, min_isr: int = 1) -> Partition | None:
         """Open or create the log of a partition; None if that fails."""
         context = self.context

@@ -137,6 +137,10 @@ class LogDirectory(Protocol):
         """Begin these leader epochs at the ends of the logs, all at once."""
         ...
 
+    def write_epochs(self) -> None:
+        """Write the epochs that followers have taken, all at once, before they ask for more."""
+        ...
+
     def delete(self, partition: TopicPartition) -> None:
         """Delete a partition; its files go later."""
         ...

@@ -425,6 +425,7 @@ class Node:
     def _fetched(self, now: int, response: m.Response) -> None:
         """Take a fetch answer, and serve consumers that can read more by it."""
         self.fetchers.fetched(now, response)
+        self.storage.write_epochs()
         if self.fetchers.readable:
             readable, self.fetchers.readable = self.fetchers.readable, []
             for partition in readable:

@@ -75,6 +75,10 @@ class SeveralLogs:
         """Write to the checkpoints that these logs begin their leader epochs."""
         self._each(lambda number, one: one.begin_epochs(epochs))
 
+    def write_epochs(self) -> None:
+        """Write the epochs that followers have taken to the checkpoints."""
+        self._each(lambda number, one: one.write_epochs())
+
     def delete(self, partition: TopicPartition) -> None:
         """Rename the folder out of the way; its files go after file.delete.delay.ms."""
         number = self.directory_of(partition)

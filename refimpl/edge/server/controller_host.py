@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, field
 
@@ -15,10 +15,13 @@ from refimpl.edge.server.clock import Clock, Timers
 from refimpl.edge.server.controller_log import ControllerLog
 from refimpl.edge.server.network import Network
 from refimpl.messages.broker import Request, Response, Timer
-from refimpl.messages.controller import CONTROLLER, UpdateMetadataRequest
+from refimpl.messages.controller import CONTROLLER
 
 OPERATOR = -2
 """The node id of who asks the controller without a broker."""
+
+COMMIT = "commit"
+"""What the controller says to itself: all that came before this is decided."""
 
 
 def controller_config(configs: Configs) -> ControllerConfig:
@@ -44,7 +47,11 @@ def controller_config(configs: Configs) -> ControllerConfig:
 
 @define(eq=False, repr=False)
 class ControllerHost:
-    """The controller, its clock and its timers. `seed` places replicas; None is a random one."""
+    """The controller, its clock and its timers. `seed` places replicas; None is a random one.
+
+    What has come together is decided together: one write to the log, and then one version of the
+    metadata for each broker. Nobody hears of a decision, nor gets an answer, before that.
+    """
 
     network: Network
     configs: Configs
@@ -60,7 +67,8 @@ class ControllerHost:
         factory=dict[int, Callable[[Any], None]], init=False
     )
     _asked: int = field(default=0, init=False)
-    _written: int = field(default=0, init=False)
+    #: Decisions are made, or timers have fired, of which nobody has heard
+    _owes: bool = field(default=False, init=False)
 
     def start(self) -> None:
         """Take requests from now on."""
@@ -70,8 +78,14 @@ class ControllerHost:
         self.controller.metadata.cluster_id = self.cluster_id
         if self.log is not None:
             restore(self.controller, self.log.open())
+        self._owes = False
         self.network.nodes[CONTROLLER] = self.receive
         self._carry_out(self.controller.start(self.clock.now()))
+
+    @property
+    def has_told_all(self) -> bool:
+        """True if every decision is on disk and on its way to the brokers."""
+        return not self._owes
 
     def close(self) -> None:
         """The process ends."""
@@ -90,15 +104,22 @@ class ControllerHost:
         self.network.run()
 
     def receive(self, message: Request | Response) -> None:
-        """A message of a broker."""
-        self._carry_out(self.controller.handle(self.clock.now(), message))
+        """Take a message of a broker; whoever has to hear of it does by the next commit."""
+        if message.body is COMMIT:
+            self._commit()
+            return
+        self.controller.decide(self.clock.now(), cast("Request", message))
+        if not self._owes:
+            self._owes = True
+            self.network.send(Response(CONTROLLER, CONTROLLER, 0, COMMIT))
 
     def expire_session(self, broker: int) -> None:
         """Give a broker up at once, as if it had been silent for too long."""
+        self._commit()
         self.controller.registry.heard.pop(broker, None)
         now = self.clock.now()
-        outputs = self.controller.handle(now, Timer(now, SESSIONS))
-        self._carry_out([one for one in outputs if not isinstance(one, Timer)])
+        self.controller.decide(now, Timer(now, SESSIONS))
+        self._commit(set_timers=False)
         self.network.run()
 
     def advance(self, by_ms: int) -> None:
@@ -109,23 +130,22 @@ class ControllerHost:
 
     def _due(self, name: str) -> None:
         now = self.clock.now()
-        self._carry_out(self.controller.handle(now, Timer(now, name)))
+        self.controller.decide(now, Timer(now, name))
+        self._commit()
         self.network.run()
 
-    def _write(self, outputs: Sequence[Any]) -> None:
-        """Keep what has been decided, before anybody is told of it."""
-        if self.log is None:
-            return
-        for output in outputs:
-            news = output.body if isinstance(output, Request) else None
-            if not isinstance(news, UpdateMetadataRequest) or news.is_full:
-                continue
-            if news.metadata_version > self._written:
-                self._written = news.metadata_version
-                self.log.append(news.changes)
+    def _commit(self, *, set_timers: bool = True) -> None:
+        """Keep what has been decided, and then tell everybody of it."""
+        self._owes = False
+        changes = self.controller.take_changes()
+        if changes and self.log is not None:
+            self.log.append(changes)
+        outputs = self.controller.tell(changes)
+        if not set_timers:
+            outputs = [one for one in outputs if not isinstance(one, Timer)]
+        self._carry_out(outputs)
 
     def _carry_out(self, outputs: Sequence[Any]) -> None:
-        self._write(outputs)
         for output in outputs:
             kind = output.__class__
             if kind is Response and output.target == OPERATOR:

@@ -202,5 +202,5 @@ class PeerNetwork(Network):
             )
         if message.target in self.nodes:
             Network.send(self, message)
-            self.run()
+            self.soon()
         return message.source

@@ -170,7 +170,7 @@ class Cluster:
         version = self.controller.controller.metadata.metadata_version
         alive = [host for host in self.hosts.values() if host.up]
         registered = self.controller.controller.metadata.brokers
-        return all(
+        return self.controller.has_told_all and all(
             host.node.metadata.metadata_version == version
             and host.id in registered
             and not registered[host.id].fenced

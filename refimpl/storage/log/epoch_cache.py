@@ -1,7 +1,8 @@
 """The start offsets of leader epochs: `leader-epoch-checkpoint`, and its queries.
 
-KIP-101, KIP-279, KIP-320. It is written before the first record of an epoch, so that after a crash
-no epoch of the log is missing here; surplus entries are removed at the next start.
+KIP-101, KIP-279, KIP-320. A leader writes it before the first record of an epoch, a follower
+before it asks for more, and both before a segment ends. Recovery reads the epochs of records behind
+that, so after a crash none is missing; surplus entries are removed at the next start.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,6 +22,10 @@ class EpochCache:
     folder: str
     epochs: list[int] = field(factory=list[int])
     starts: list[int] = field(factory=list[int])
+    #: False while many logs are opened, whose checkpoints are written together
+    writes_at_once: bool = field(default=True, init=False)
+    #: Caches whose checkpoints somebody writes together; None if each is written at once
+    together: "dict[EpochCache, None] | None" = field(default=None, init=False)
     _changed: bool = field(default=True, init=False)
 
     @classmethod
@@ -43,6 +48,15 @@ class EpochCache:
         """
         self.note(epoch, start)
         self.write_if_changed()
+
+    def assign_with_others(self, epoch: int, start: int) -> None:
+        """Note the same; whoever writes the checkpoints together does so before it goes on."""
+        if self.together is None:
+            self.assign(epoch, start)
+            return
+        self.note(epoch, start)
+        if self._changed:
+            self.together[self] = None
 
     def note(self, epoch: int, start: int) -> None:
         """Note the same in memory.
@@ -105,10 +119,10 @@ class EpochCache:
 
     def write_if_changed(self) -> None:
         """Replace the checkpoint, if the entries have changed."""
-        if self._changed:
+        if self._changed and self.writes_at_once:
             path = f"{self.folder}/{LEADER_EPOCHS}"
             write_epochs(self.disk, path, zip(self.epochs, self.starts, strict=True))
-            self._changed = False
+            self.written()
 
     def unwritten(self) -> dict[str, bytes]:
         """The path and the content of the checkpoint, if the entries have changed."""
@@ -118,5 +132,7 @@ class EpochCache:
         return {f"{self.folder}/{LEADER_EPOCHS}": epochs_checkpoint(entries)}
 
     def written(self) -> None:
-        """Note that somebody else has written the checkpoint."""
-        self._changed = False
+        """Note that somebody else has written the checkpoint; later ones are written at once."""
+        self._changed, self.writes_at_once = False, True
+        if self.together:
+            self.together.pop(self, None)

@@ -5,7 +5,7 @@ opened stays closed and is reported; the others go on. A disk failure takes all 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from attrs import define, field
 
@@ -25,6 +25,7 @@ from refimpl.storage.format.checkpoints import (
     write_offsets,
     write_partition_metadata,
 )
+from refimpl.storage.log.epoch_cache import EpochCache
 from refimpl.storage.log.leftovers import TEMPORARY
 from refimpl.storage.log.partition_log import PartitionLog
 from refimpl.storage.log.recovery import nothing, open_log
@@ -56,6 +57,8 @@ class LogDir:
     _flushed_ms: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
     _doomed: dict[str, int] = field(factory=dict[str, int], init=False)
     _opening: bool = field(default=True, init=False)
+    #: The epochs that followers have taken, not yet written
+    _epochs: dict[EpochCache, None] = field(factory=dict[EpochCache, None], init=False)
     #: Folders that exist for partitions that are not created yet
     _prepared: set[tuple[Partition, bytes]] = field(
         factory=set[tuple[Partition, bytes]], init=False
@@ -83,8 +86,7 @@ class LogDir:
             opened._offsets[path] = read_offsets(guarded, path) if path in there else {}
         for folder in guarded.folders():
             opened._open_folder(folder, now_ms, clean=clean)
-        opened._opening = False
-        opened.checkpoint()
+        opened._opened(clean=clean)
         return opened
 
     @property
@@ -129,19 +131,29 @@ class LogDir:
 
         They are written together: each alone would wait for the disk twice.
         """
-        files: dict[str, bytes] = {}
         begun = [self.logs[partition] for partition in epochs]
         for log, epoch in zip(begun, epochs.values(), strict=True):
             log.epochs.note(epoch, log.local.end_offset)
-            files |= log.epochs.unwritten()
+        self._write_epochs([log.epochs for log in begun])
+
+    def write_epochs(self) -> None:
+        """Write the epochs that followers have taken; all are on disk before this returns."""
+        if self._epochs:
+            self._write_epochs(list(self._epochs))
+
+    def _write_epochs(self, caches: Collection[EpochCache]) -> None:
+        files: dict[str, bytes] = {}
+        for cache in caches:
+            files |= cache.unwritten()
         if files:
             replace_files(self.disk, files)
-        for log in begun:
-            log.epochs.written()
+        for cache in caches:
+            cache.written()
 
     def delete(self, partition: Partition, unique: str, now_ms: int) -> None:
         """Delete a partition; its files go after `file.delete.delay.ms`, under a unique name."""
         log = self.logs.pop(partition)
+        self._epochs.pop(log.epochs, None)
         folder = f"{folder_name(partition)}.{unique}{_DELETING}"
         self.disk.rename(folder_name(partition), folder)
         self.disk.flush_folder("")
@@ -192,6 +204,7 @@ class LogDir:
 
     def flush(self, besides: Sequence[str] = ()) -> None:
         """Flush every log, all of them together, and new files besides."""
+        self.write_epochs()
         files = list(besides)
         folders = [path.rpartition("/")[0] for path in besides]
         for log in self.logs.values():
@@ -230,6 +243,17 @@ class LogDir:
             except StorageDamage as damage:
                 self.damaged[partition] = damage
 
+    def _opened(self, *, clean: bool) -> None:
+        """Do together what each log left to be done for its opening: alone it waits for the disk.
+
+        Leader epochs first, because recovery reads no epochs below the recovery point.
+        """
+        self._write_epochs([log.epochs for log in self.logs.values()])
+        self._opening = False
+        if not clean:
+            self.flush()
+        self.checkpoint()
+
     def _was_begun(self, folder: str) -> bool:
         """Delete the leftovers of a log whose process was killed while creating it; True if it was
         one.
@@ -265,10 +289,14 @@ class LogDir:
             log_start=known(LOG_STARTS),
             high_watermark=known(HIGH_WATERMARKS),
             write_marks=write_marks,
+            with_others=self._opening,
         )
+        log.epochs.together = self._epochs
         return log
 
     def _write_marks(self) -> None:
+        if self._opening:
+            self._write_epochs([log.epochs for log in self.logs.values()])
         self._write(RECOVERY_POINTS, lambda log: log.local.recovery_point)
         self._write(LOG_STARTS, lambda log: log.log_start_offset)
 

@@ -156,7 +156,8 @@ class PartitionLog:
         base_offset = found[0][1].base_offset
         if base_offset < start:
             self._begin_before_start(base_offset, now_ms)
-        first = self._write([header for _, header in found], [view[:end]], entries, end, now_ms)
+        headers = [header for _, header in found]
+        first = self._write(headers, [view[:end]], entries, end, now_ms, as_follower=True)
         if base_offset < start:
             self.epochs.truncate_start(start)
         return LogAppendInfo(first, self.end_offset - 1)
@@ -252,6 +253,7 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Flush the whole log, so that it survives a crash."""
+        self.epochs.write_if_changed()
         self.local.flush()
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
@@ -259,6 +261,7 @@ class PartitionLog:
         base = self.end_offset if base_offset is None else base_offset
         if self.local.active.base_offset == base:
             return
+        self.epochs.write_if_changed()
         self.local.roll(base, now_ms)
         self.local.end_offset = base
         start = self.local.segments[0].base_offset
@@ -324,6 +327,8 @@ class PartitionLog:
         entries: list[tuple[int, Entry]],
         size: int,
         now_ms: int,
+        *,
+        as_follower: bool = False,
     ) -> int:
         local, first = self.local, batches[0]
         timestamp = first.max_timestamp
@@ -336,7 +341,8 @@ class PartitionLog:
             if header.magic != MAGIC:
                 epochs.clear()
             elif header.leader_epoch != epochs.latest:
-                epochs.assign(header.leader_epoch, header.base_offset)
+                assign = epochs.assign_with_others if as_follower else epochs.assign
+                assign(header.leader_epoch, header.base_offset)
         local.append(batches, parts)
         for offset, entry in entries:
             aborted = take(self.producers, entry, offset, now_ms)

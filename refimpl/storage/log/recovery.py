@@ -52,8 +52,13 @@ def open_log(
     log_start: int = 0,
     high_watermark: int = 0,
     write_marks: Callable[[], None] = nothing,
+    with_others: bool = False,
 ) -> PartitionLog:
-    """The log in this folder; an empty folder is a log that starts at `log_start`."""
+    """The log in this folder; an empty folder is a log that starts at `log_start`.
+
+    One that is opened `with_others` is not flushed, and its leader epochs are not written: the
+    caller does so for all of them together, before it writes a recovery point.
+    """
     sizes = finish_leftovers(disk, folder)
     bases = sorted(int(name[:20]) for name in sizes if name.endswith(LOG))
     segments = [Segment.open(disk, folder, base, config, now_ms, sizes) for base in bases]
@@ -62,6 +67,7 @@ def open_log(
     path = f"{folder}/{LEADER_EPOCHS}"
     known_epochs = sizes.get(LEADER_EPOCHS, 0) > 0
     epochs = EpochCache.of(disk, folder, read_epochs(disk, path) if known_epochs else ())
+    epochs.writes_at_once = not with_others
     log = PartitionLog(local, epochs, ProducerState(), log_start, high_watermark, snapshots)
     for segment in segments:
         segment.txn_index.replay = partial(aborted_in, local, snapshots, segment)
@@ -75,7 +81,7 @@ def open_log(
         # Records were deleted up to an offset behind the lost ones: later ones start there, too.
         log.restart_at(log_start, now_ms)
     _settle(log, high_watermark, known_epochs=known_epochs)
-    if not clean:
+    if not clean and not with_others:
         log.flush()
     return log
 
@@ -246,7 +252,10 @@ class Recovery:
 
     def _drop_after(self, number: int) -> None:
         log, local = self.log, self.log.local
-        log.drop_snapshots(taken for taken in log.snapshots if taken > self.end_offset)
-        local.remove(local.segments[:number:-1], self.now_ms)
+        later = local.segments[:number:-1]
+        snapshots = [taken for taken in log.snapshots if taken > self.end_offset]
+        log.drop_snapshots(snapshots)
+        local.remove(later, self.now_ms)
         del local.segments[number + 1 :]
-        log.disk.flush_folder(log.folder)
+        if later or snapshots:
+            log.disk.flush_folder(log.folder)

@@ -60,6 +60,9 @@ class Directory:
     def begin_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
         self._note("begin_epochs", epochs)
 
+    def write_epochs(self) -> None:
+        self._note("write_epochs")
+
     def open(self, partition: TopicPartition) -> Found:
         self._note("open", partition)
         return Found(cast(BrokerLog, Log()), MARKS[partition], ID)

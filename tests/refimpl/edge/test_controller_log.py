@@ -1,16 +1,24 @@
 """The controller reads its decisions back unchanged, and goes on from them."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refimpl.configs import Configs
+from refimpl.edge.server.controller_host import ControllerHost
 from refimpl.edge.server.controller_log import FILE, ControllerLog
 from refimpl.edge.server.log_directory import FileDirectory, UnusableDirectory
+from refimpl.edge.server.network import Network
 from refimpl.machines.messages import LeaderAndIsr
 from refimpl.messages import cluster as c
-from refimpl.messages.broker import TopicPartition
+from refimpl.messages import controller as m
+from refimpl.messages.broker import Request, Response, TopicPartition
+from refimpl.messages.controller import CONTROLLER
 
 BROKERS = st.integers(1, 4)
 IDS = st.binary(min_size=16, max_size=16)
@@ -120,3 +128,48 @@ def test_a_line_that_is_no_change_is_named(tmp_path: Path, line: bytes) -> None:
         file.write(line + b"\n")
     with pytest.raises(UnusableDirectory, match=rf"{FILE}:2: no change"):
         opened(tmp_path)
+
+
+class Counting(ControllerLog):
+    """A log that notes how much its brokers had heard at each write."""
+
+    heard: list[Any]
+    at_writes: list[int]
+
+    def append(self, changes: Sequence[c.Change]) -> None:
+        """Note it, and write."""
+        self.at_writes.append(len(self.heard))
+        ControllerLog.append(self, changes)
+
+
+def test_what_comes_together_is_written_once_before_anybody_hears_of_it(tmp_path: Path) -> None:
+    async def play() -> tuple[list[Any], list[int]]:
+        network, log = Network(), Counting(tmp_path, FileDirectory(tmp_path, 0, "cluster"))
+        log.heard, log.at_writes = [], []
+        host = ControllerHost(network, Configs({}), "cluster", log=log)
+        host.start()
+        network.nodes[1] = log.heard.append
+
+        def send(number: int, body: Any) -> None:
+            network.send(Request(1, CONTROLLER, number, body))
+
+        send(1, m.BrokerRegistrationRequest(1, 1, -1))
+        network.run()
+        del log.heard[:], log.at_writes[:]
+        for number in range(20):
+            send(2 + number, m.CreateTopicsRequest([m.CreatableTopic(f"t{number}", 5, 1)]))
+        assert host.has_told_all
+        network.run()
+        assert host.has_told_all
+        host.close()
+        return log.heard, log.at_writes
+
+    heard, at_writes = asyncio.run(play())
+    assert at_writes == [0]
+    answers = [one.body for one in heard if isinstance(one, Response)]
+    assert [one.topics[0].error for one in answers] == [None] * 20
+    (news,) = [one.body for one in heard if isinstance(one, Request)]
+    assert sum(isinstance(one, c.PartitionRegistration) for one in news.changes) == 100
+    again, found = opened(tmp_path)
+    again.close()
+    assert len(found.partitions) == 100

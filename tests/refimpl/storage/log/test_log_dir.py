@@ -1,6 +1,7 @@
 """A folder of partitions: made, deleted, made again, and opened together."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import pytest
 from attrs import evolve
@@ -49,19 +50,25 @@ def test_thirteen_and_nineteen_partitions_are_32_folders() -> None:
     assert len(LogDir.open(disk, NOW_MS, CONFIG).logs) == 32
 
 
+class Waiting(MemoryDisk):
+    """A disk that counts how often it is waited for."""
+
+    waits = 0
+
+    def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        self.waits += 1
+
+    def flush(self, path: str) -> None:
+        self.waits += 1
+
+    def flush_folder(self, folder: str) -> None:
+        self.waits += 1
+
+
 def test_a_shutdown_waits_for_the_disk_a_few_times_however_many_logs_there_are() -> None:
-    class Counting(MemoryDisk):
-        waits = 0
-
-        def flush_together(self, files: Sequence[str], folders: Sequence[str]) -> None:
-            self.waits += 1
-
-        def flush(self, path: str) -> None:
-            self.waits += 1
-
     found: list[int] = []
     for count in (3, 30):
-        disk = Counting()
+        disk = Waiting()
         directory = LogDir.open(disk, NOW_MS, CONFIG)
         for number in range(count):
             log = directory.create(("many", number), bytes(16), NOW_MS)
@@ -247,3 +254,84 @@ def test_a_swapped_segment_that_is_damaged_closes_its_partition_alone() -> None:
         "only 4 bytes, less than any batch has"
     )
     assert OTHERS in directory.logs
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_start_waits_for_the_disk_a_few_times_however_many_logs_there_are(clean: bool) -> None:
+    found: list[int] = []
+    for count in (3, 30):
+        disk = Waiting()
+        directory = LogDir.open(disk, NOW_MS, CONFIG)
+        many = [("many", number) for number in range(count)]
+        for partition in many:
+            directory.create(partition, bytes(16), NOW_MS).append_as_leader(batch(), 0, NOW_MS)
+        directory.begin_epochs(dict.fromkeys(many, 1))  # of which no record comes
+        if clean:
+            directory.close()
+        disk.waits = 0
+        again = LogDir.open(disk, NOW_MS, CONFIG)
+        found.append(disk.waits)
+        assert [log.epochs.epochs for log in again.logs.values()] == [[0]] * count
+        assert [log.local.recovery_point for log in again.logs.values()] == [1] * count
+        for number in range(count):
+            assert b"\n1 " not in disk.files[f"many-{number}/leader-epoch-checkpoint"]
+    assert found[0] == found[1]
+
+
+def test_followers_write_the_epochs_of_one_answer_together() -> None:
+    found: list[int] = []
+    for count in (3, 30):
+        disk = Waiting()
+        directory = LogDir.open(disk, NOW_MS, CONFIG)
+        many = [("many", number) for number in range(count)]
+        logs = [directory.create(one, bytes(16), NOW_MS) for one in many]
+        disk.waits = 0
+        for log in logs:
+            log.append_as_follower(sent(0, 7), 7, NOW_MS)
+        assert disk.waits == 0
+        directory.write_epochs()
+        found.append(disk.waits)
+        directory.write_epochs()
+        assert disk.waits == found[-1]
+        directory.delete(many[0], "a", NOW_MS)
+        for number in range(1, count):
+            assert b"\n7 0\n" in disk.files[f"many-{number}/leader-epoch-checkpoint"]
+    assert found[0] == found[1] > 0
+
+
+def test_no_crash_of_a_follower_loses_the_epoch_of_a_record_that_it_keeps() -> None:
+    disk = CrashDisk()
+    directory = LogDir.open(disk, NOW_MS, evolve(CONFIG, segment_bytes=150))
+    logs = [directory.create(one, bytes(16), NOW_MS) for one in (ORDERS, OTHERS)]
+    kept: set[tuple[int, ...]] = set()
+
+    def crash_here(operation: str, path: str) -> None:
+        for image in islice(images(disk), 12):
+            for log in LogDir.open(disk_of(image), NOW_MS, CONFIG).logs.values():
+                assert len(log.epochs.epochs) == log.end_offset
+                kept.add(tuple(log.epochs.epochs))
+
+    disk.fail = crash_here
+    for epoch in range(3):
+        for log in logs:
+            log.append_as_follower(sent(epoch, epoch), epoch, NOW_MS)
+        if epoch == 0:
+            directory.write_epochs()
+        logs[0].flush()
+        directory.checkpoint()
+    crash_here("", "")
+    assert {(), (0,), (0, 1)} <= kept
+
+
+def test_epochs_of_a_log_that_is_deleted_are_not_written() -> None:
+    disk = MemoryDisk()
+    directory = LogDir.open(disk, NOW_MS, CONFIG)
+    directory.create(ORDERS, bytes(16), NOW_MS).append_as_follower(sent(0, 7), 7, NOW_MS)
+    directory.delete(ORDERS, "a", NOW_MS)
+    directory.write_epochs()
+    assert not directory.is_offline
+
+
+def sent(offset: int, epoch: int) -> bytes:
+    """A record as a leader of this epoch sends it."""
+    return encode_batch([Record(offset, NOW_MS, b"k", b"v" * 30)], leader_epoch=epoch)
