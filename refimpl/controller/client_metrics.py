@@ -15,7 +15,7 @@ from crc32c import crc32c
 from refimpl.configs import CLIENT_METRICS as SETTINGS
 from refimpl.configs import ConfigError
 from refimpl.controller.errors import ApiError
-from refimpl.messages.cluster import CLIENT_METRICS, ClusterMetadata
+from refimpl.messages.cluster import ClusterMetadata
 
 ATTRIBUTES = (
     *("client_instance_id", "client_id", "client_software_name", "client_software_version"),
@@ -170,6 +170,8 @@ class ClientMetrics:
     metadata: ClusterMetadata
     telemetry_max_bytes: int
     instances: OrderedDict[bytes, _Instance] = field(factory=OrderedDict[bytes, _Instance])
+    #: The instances of each connection
+    _of: dict[int, dict[bytes, None]] = field(factory=dict[int, dict[bytes, None]], init=False)
 
     def subscribe(self, now: int, client: ClientInstance) -> Asked:
         """The metrics that an instance is asked for. Raises ApiError."""
@@ -215,29 +217,33 @@ class ClientMetrics:
 
     def disconnected(self, connection: int) -> None:
         """Forget the instances of a connection that has ended."""
-        gone = [one for one, it in self.instances.items() if it.client.connection == connection]
-        for one in gone:
+        for one in self._of.pop(connection, ()):
             del self.instances[one]
 
     def _instance(self, now: int, client: ClientInstance) -> _Instance:
         """The instance as it is known; a new one, also where what is asked has changed."""
-        configured = {
-            resource.name: values
-            for resource, values in self.metadata.configs.items()
-            if resource.type == CLIENT_METRICS
-        }
-        one = self.instances.get(client.id)
+        configured = self.metadata.client_metrics
+        known = one = self.instances.get(client.id)
         if one is None or one.until_ms <= now:
             one = _Instance(client, _asked(client, configured), configured)
-        elif one.configured != configured:
-            known = one.client
-            one = _Instance(known, _asked(known, configured), configured)
+        elif one.configured is not configured:
+            one = _Instance(one.client, _asked(one.client, configured), configured)
         one.until_ms = now + max(KEPT_MS, KEPT_INTERVALS * one.asked.interval_ms)
+        if known is not None:
+            self._leave(known)
         self.instances[client.id] = one
         self.instances.move_to_end(client.id)
+        self._of.setdefault(one.client.connection, {})[client.id] = None
         while len(self.instances) > MOST_INSTANCES:
-            self.instances.popitem(last=False)
+            self._leave(self.instances.popitem(last=False)[1])
         return one
+
+    def _leave(self, one: _Instance) -> None:
+        """Note that this instance is no longer of its connection."""
+        own = self._of[one.client.connection]
+        del own[one.client.id]
+        if not own:
+            del self._of[one.client.connection]
 
 
 def _asked(client: ClientInstance, configured: Mapping[str, Mapping[str, str]]) -> Asked:

@@ -228,6 +228,8 @@ class ClusterMetadata:
     configs: dict[ConfigResource, Mapping[str, str]] = field(
         factory=dict[ConfigResource, Mapping[str, str]]
     )
+    #: Those of `configs` that are of client metrics, by name: another mapping after each change
+    client_metrics: Mapping[str, Mapping[str, str]] = field(factory=dict[str, Mapping[str, str]])
     quotas: dict[QuotaEntity, Mapping[str, float]] = field(
         factory=dict[QuotaEntity, Mapping[str, float]]
     )
@@ -261,6 +263,11 @@ class ClusterMetadata:
                 return self._delete_topic(name, topic_id)
             case ConfigsAltered(resource, values):
                 _put(self.configs, resource, values)
+                is_new = self.client_metrics.get(resource.name, {}) != values
+                if resource.type == CLIENT_METRICS and is_new:
+                    configured = dict(self.client_metrics)
+                    _put(configured, resource.name, values)
+                    self.client_metrics = configured
             case QuotasAltered(entity, values):
                 _put(self.quotas, entity, values)
             case AclsAltered(pattern, entries):

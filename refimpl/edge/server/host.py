@@ -155,7 +155,7 @@ class BrokerHost:
         topic_ids = _TopicIds(self)
         logs = _Logs(disk, self.clock.now, self._log_config(), topic_ids=topic_ids, begun=begun)
         if isinstance(disk, GoneDisk):
-            print(f"Warning: broker {self.id} starts without {disk.reason}", file=sys.stderr)
+            BROKER.warning("broker %s starts without %s", self.id, disk.reason)
             logs.directory.disk.failure = disk.reason
         return logs
 

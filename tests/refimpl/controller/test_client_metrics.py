@@ -1,5 +1,8 @@
 """Clients' metrics without bytes: when an instance may ask and push, and how long it is known."""
 
+from collections import OrderedDict
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -152,3 +155,54 @@ def test_a_pattern_is_about_the_whole_of_an_attribute(name: str) -> None:
     assert not part.is_for(CLIENT.attributes)
     anything = Subscription.of({"match": f"{name}=.*"})
     assert not anything.is_for({**CLIENT.attributes, name: ""})
+
+
+def test_requests_and_ends_of_connections_look_at_nothing_but_their_own(
+    metrics: ClientMetrics,
+) -> None:
+    class Counting(OrderedDict[bytes, Any]):
+        looked = 0
+
+        def __iter__(self) -> Any:
+            self.looked += 1
+            return super().__iter__()
+
+    metrics.instances = Counting()
+    metrics.metadata.configs = Unread()
+    for number in range(50):
+        client = evolve(CLIENT, id=number.to_bytes(16), connection=number)
+        assert subscribe(metrics, NOW + number, client) is None
+    for number in range(0, 50, 2):
+        metrics.disconnected(number)
+    assert metrics.instances.looked == 0
+    assert len(metrics.instances) == 25
+    metrics.disconnected(0)
+    for number in range(1, 50, 2):
+        metrics.disconnected(number)
+    assert not metrics.instances
+
+
+def test_an_instance_that_comes_again_is_of_its_new_connection(metrics: ClientMetrics) -> None:
+    assert subscribe(metrics, NOW) is None
+    later = evolve(CLIENT, connection=5)
+    assert subscribe(metrics, NOW + 10 * DEFAULT_MS, later) is None
+    metrics.disconnected(CLIENT.connection)
+    assert set(metrics.instances) == {CLIENT.id}
+    metrics.disconnected(5)
+    assert not metrics.instances
+
+
+def test_a_subscription_that_is_told_again_is_the_same(metrics: ClientMetrics) -> None:
+    assert subscribe(metrics, NOW) is None
+    configure(metrics, "s", metrics="a.", interval_ms=str(INTERVAL_MS))
+    assert subscribe(metrics, NOW + 1) == "THROTTLING_QUOTA_EXCEEDED"
+    configure(metrics, "s")
+    assert metrics.metadata.client_metrics == {}
+
+
+class Unread(dict[ConfigResource, Any]):
+    """Configurations that may be set and not be gone through."""
+
+    def items(self) -> Any:
+        """Nobody asks."""
+        raise AssertionError

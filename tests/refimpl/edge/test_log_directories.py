@@ -244,7 +244,7 @@ def test_a_broker_starts_without_a_directory_that_cannot_be_read(
     place.write_text("a file")
     run(without)
     said = capfd.readouterr().err
-    assert f"Warning: broker 1 starts without {place}: " in said
+    assert f"highwater: broker 1 starts without {place}: " in said
     place.unlink()
     aside.rename(place)
     run(after)
