@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from attrs import define, field
 
 from chaos.sim.expiry import Expiry
-from refimpl.broker.logs import Found
+from refimpl.broker.logs import Found, OneDirectory
 from refimpl.messages.broker import TopicPartition
 from refimpl.storage.replica.memory import MemoryLog
 
@@ -23,7 +23,7 @@ class CachedLog(MemoryLog):
 
 
 @define(eq=False)
-class MemoryLogs:
+class MemoryLogs(OneDirectory):
     """The log directory of one broker, without files.
 
     A crash keeps the part `kept`, from 0 to 1, of the unflushed records.

@@ -25,6 +25,7 @@ def handle(call: Call) -> Handling:
                     "partition_index": one.partition.partition,
                     "partition_size": one.size,
                     "offset_lag": one.offset_lag,
+                    "is_future_key": one.is_future,
                 },
             )
             for one in answer.logs

@@ -47,14 +47,19 @@ class Descriptions:
         here = self.context.partitions
         names: Iterable[TopicPartition] = here if body.partitions is None else body.partitions
         error = "KAFKA_STORAGE_ERROR" if self.context.offline and not here else None
-        logs = tuple(self._log(name) for name in names if name in here)
+        logs = tuple(log for name in names if name in here for log in self._logs(name))
         offline = self.logs.offline_directories()
         self.context.respond(request, DescribeLogDirsResponse(logs, error, offline))
 
-    def _log(self, name: TopicPartition) -> DescribedLog:
+    def _logs(self, name: TopicPartition) -> Iterable[DescribedLog]:
         partition = self.context.partitions[name]
         lag = max(partition.replica.high_watermark - partition.log.end, 0)
-        return DescribedLog(name, partition.log.size, lag, self.logs.directory_of(name))
+        yield DescribedLog(name, partition.log.size, lag, self.logs.directory_of(name))
+        future = self.logs.futures().get(name)
+        if future is not None:
+            log, directory = future
+            lag = max(partition.log.end - log.end, 0)
+            yield DescribedLog(name, log.size, lag, directory, is_future=True)
 
 
 def _active(producers: Mapping[int, Producer]) -> tuple[ActiveProducer, ...]:

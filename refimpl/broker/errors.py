@@ -112,3 +112,32 @@ class InvalidFetchSessionEpoch(Refusal):
     session: int
     asked: int
     here: int
+
+
+@frozen
+class TopicNameTooLong(Refusal):
+    """The folder that a log would move to cannot have such a name (KAFKA-4893)."""
+
+    kafka_error = "INVALID_TOPIC_EXCEPTION"
+    says = "a folder's name of {length} letters, where {most} are possible"
+    length: int
+    most: int
+
+
+@frozen
+class LogDirNotFound(Refusal):
+    """The path is none of this broker's `log.dirs` (KIP-113)."""
+
+    kafka_error = "LOG_DIR_NOT_FOUND"
+    says = "broker {broker} has no such log directory"
+    broker: int
+
+
+@frozen
+class ReplicaNotAvailable(Refusal):
+    """This broker has no replica to move; one that comes will be put there (KIP-113)."""
+
+    kafka_error = "REPLICA_NOT_AVAILABLE"
+    says = "broker {broker} has no replica of {partition}"
+    broker: int
+    partition: TopicPartition

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 import orjson
 from attrs import define, field
 
-from refimpl.broker.logs import Found
+from refimpl.broker.logs import Found, OneDirectory
 from refimpl.messages.broker import TopicPartition
 from refimpl.storage.cleaner.log_cleaner import LogCleaner
 from refimpl.storage.config import LogConfig
@@ -23,7 +23,7 @@ NO_ID = bytes(16)
 
 
 @define(eq=False)
-class FileLogs:
+class FileLogs(OneDirectory):
     """One log directory on a disk; a log that needs the time calls `now_ms`.
 
     `topic_ids` are the topic ids of the metadata, for new partitions.

@@ -107,6 +107,13 @@ class Found(NamedTuple):
     topic_id: bytes = b""
 
 
+class Future(NamedTuple):
+    """The log of a partition in the directory that it moves to, and the number of that."""
+
+    log: BrokerLog
+    directory: int
+
+
 class LogDirectory(Protocol):
     """The logs of one broker and the files around them.
 
@@ -143,6 +150,30 @@ class LogDirectory(Protocol):
 
     def delete(self, partition: TopicPartition) -> None:
         """Delete a partition; its files go later."""
+        ...
+
+    # Moves between directories (KIP-113)
+
+    def futures(self) -> Mapping[TopicPartition, Future]:
+        """The partitions that move to another directory, one that has not failed."""
+        ...
+
+    def move(self, partition: TopicPartition, directory: int) -> Future:
+        """Begin to move a partition: an empty log in that directory, which is to be filled."""
+        ...
+
+    def stop_moving(self, partition: TopicPartition) -> None:
+        """Let the partition stay where it is; what was copied is deleted."""
+        ...
+
+    def replace(self, partition: TopicPartition, high_watermark: int) -> BrokerLog:
+        """Let the future log, which has all that the current one has, be the partition's only
+        log.
+        """
+        ...
+
+    def prefer(self, partition: TopicPartition, directory: int) -> None:
+        """Put the partition into this directory, once it is created here."""
         ...
 
     def offline(self) -> Mapping[TopicPartition, str]:
@@ -182,3 +213,25 @@ class LogDirectory(Protocol):
     def clean_shutdown_epoch(self) -> int:
         """The broker epoch in the last process's clean shutdown mark; -1 without one."""
         ...
+
+
+class OneDirectory:
+    """A log directory beside which there is no other: nothing moves."""
+
+    def futures(self) -> Mapping[TopicPartition, Future]:
+        """None."""
+        return {}
+
+    def move(self, partition: TopicPartition, directory: int) -> Future:
+        """There is nowhere to go."""
+        raise AssertionError(f"{partition} cannot move to directory {directory}")
+
+    def stop_moving(self, partition: TopicPartition) -> None:
+        """Nothing moves."""
+
+    def replace(self, partition: TopicPartition, high_watermark: int) -> BrokerLog:
+        """Nothing has moved."""
+        raise AssertionError(f"{partition} has not moved")
+
+    def prefer(self, partition: TopicPartition, directory: int) -> None:
+        """There is no choice."""

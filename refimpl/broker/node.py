@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
+from refimpl.broker.alter_log_dirs import ReplicaAlterLogDirs
 from refimpl.broker.config import BrokerConfig
 from refimpl.broker.context import Context
 from refimpl.broker.delayed import Deadlines
@@ -61,6 +62,7 @@ REGISTER, HEARTBEAT, FETCH, ISR, EXPIRE, OFFLINE, GROUPS = (
     *("register", "heartbeat", "fetch", "isr", "expire", "offline", "groups"),
 )
 TRANSACTIONS, MARKERS = "transactions", "markers"
+LOG_DIRS = "log dirs"
 SHARE_STATE, SHARE_LOCKS, PERSISTER = "share state", "share locks", "persister"
 #: A period as long as Kafka's default for "never"
 NEVER = 2**62
@@ -108,6 +110,7 @@ class Node:
     markers: MarkerWriter = field(init=False)
     fetches: Fetches = field(init=False)
     storage: LogManager = field(init=False)
+    alter_log_dirs: ReplicaAlterLogDirs = field(init=False)
     deletes: Deletes = field(init=False)
     offsets: OffsetAnswers = field(init=False)
     descriptions: Descriptions = field(init=False)
@@ -150,6 +153,10 @@ class Node:
             context, self.verifications, self._produce
         )
         self.storage = LogManager(context, self.logs)
+        self.alter_log_dirs = ReplicaAlterLogDirs(
+            *(context, self.storage),
+            arm=lambda: self._set(self._now + 1, LOG_DIRS),
+        )
         self.deletes, self.offsets = Deletes(context, self.metadata), OffsetAnswers(context)
         self.descriptions = Descriptions(context, self.logs)
         self.client_quotas = ClientQuotas(
@@ -213,6 +220,7 @@ class Node:
             ),
             m.DescribeProducersRequest: (lambda now, request: self.descriptions.producers(request)),
             m.DescribeLogDirsRequest: lambda now, request: self.descriptions.log_dirs(request),
+            m.AlterReplicaLogDirsRequest: lambda now, request: self.alter_log_dirs.alter(request),
             c.UpdateMetadataRequest: self._update_metadata,
             c.AlterPartitionResponse: self.leader.altered,
             c.BrokerRegistrationResponse: self._registered,
@@ -238,6 +246,7 @@ class Node:
             FETCH: self._retry_fetches,
             ISR: self._keep_isrs,
             OFFLINE: self._give_up_offline,
+            LOG_DIRS: lambda now: int(self.alter_log_dirs.work()),
             MARKERS: self._send_markers,
             SHARE_LOCKS: self.share_partitions.expire,
             PERSISTER: self.persister.retry,
@@ -390,6 +399,7 @@ class Node:
         ):
             if period < NEVER:
                 self._set(now + period, name)
+        self.alter_log_dirs.resume()
 
     # Requests
 

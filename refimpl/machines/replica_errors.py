@@ -213,3 +213,13 @@ class StaysPending(Refusal):
     says = "the controller says {error}; the ISR {isr} stays pending"
     error: str
     isr: frozenset[int]
+
+
+@frozen
+class NotCaughtUpWithCurrent(Refusal):
+    """A future log takes the place of the current one only with all of its records (KIP-113)."""
+
+    kafka_error = "UNKNOWN_SERVER_ERROR"
+    says = "the future log ends at {end}, where the current one ends at {current}"
+    end: int
+    current: int

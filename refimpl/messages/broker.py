@@ -272,13 +272,17 @@ class DescribeLogDirsRequest(NamedTuple):
 
 
 class DescribedLog(NamedTuple):
-    """One partition's log: its size, and the lag of its end behind the high watermark."""
+    """One partition's log: its size, and the lag of its end behind the high watermark.
+
+    That of a future log is behind the end of the current one.
+    """
 
     partition: TopicPartition
     size: int
     offset_lag: int
     #: The number of its directory in `log.dirs`
     directory: int = 0
+    is_future: bool = False
 
 
 class DescribeLogDirsResponse(NamedTuple):
@@ -287,6 +291,20 @@ class DescribeLogDirsResponse(NamedTuple):
     logs: Sequence[DescribedLog]
     error: str | None = None
     offline: Collection[int] = ()
+
+
+class AlterReplicaLogDirsRequest(NamedTuple):
+    """Move logs to other directories of this broker: partition, and the number of the directory in
+    `log.dirs`, -1 for one that is not there (KIP-113).
+    """
+
+    moves: Sequence[tuple[TopicPartition, int]]
+
+
+class AlterReplicaLogDirsResponse(NamedTuple):
+    """The error of each partition; None if its log moves, or is there."""
+
+    errors: Sequence[tuple[TopicPartition, str | None]]
 
 
 class OffsetForLeaderEpochRequest(NamedTuple):

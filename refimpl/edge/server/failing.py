@@ -62,6 +62,9 @@ _REFUSED: Mapping[type, Callable[[Any, str], Any]] = {
     m.DeleteRecordsRequest: _deleted,
     m.DescribeProducersRequest: _producers,
     markers.WriteTxnMarkersRequest: _marked,
+    m.AlterReplicaLogDirsRequest: lambda body, error: m.AlterReplicaLogDirsResponse(
+        [(partition, error) for partition, _ in body.moves]
+    ),
     m.DescribeLogDirsRequest: lambda body, error: m.DescribeLogDirsResponse((), error),
     m.MetadataRequest: lambda body, error: m.MetadataResponse(()),
     c.InitProducerIdRequest: lambda body, error: c.InitProducerIdResponse(error),

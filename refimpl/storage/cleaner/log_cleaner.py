@@ -49,6 +49,8 @@ class LogCleaner:
 
     directory: LogDir
     room: int = ROOM
+    #: Logs that are copied elsewhere: the copy would lack tombstones, and keep what they delete
+    paused: set[Partition] = field(factory=set[Partition], init=False)
     uncleanable: dict[Partition, str] = field(factory=dict[Partition, str], init=False)
     _clean_to: dict[Partition, int] = field(factory=dict[Partition, int], init=False)
 
@@ -83,7 +85,8 @@ class LogCleaner:
     def dirt(self, now_ms: int) -> Iterator[Dirt]:
         """The dirty part of each compacted log."""
         for partition, log in self.directory.logs.items():
-            if log.config.compacts and partition not in self.uncleanable:
+            kept = self.uncleanable.keys() | self.paused
+            if log.config.compacts and partition not in kept:
                 yield self._dirt(partition, log, now_ms)
 
     def watch(self, partition: Partition) -> None:
@@ -94,8 +97,18 @@ class LogCleaner:
 
     def forget(self, partition: Partition) -> None:
         """Forget a deleted partition; a later one of its name is another one."""
+        self.paused.discard(partition)
         self.uncleanable.pop(partition, None)
         self._clean_to.pop(partition, None)
+
+    def clean_to(self, partition: Partition) -> int:
+        """The end of a log's clean part; 0 if there is none."""
+        return self._clean_to.get(partition, 0)
+
+    def take(self, partition: Partition, clean_to: int) -> None:
+        """Watch a log that came from another directory, where it was clean up to this offset."""
+        self.watch(partition)
+        self._checkpoint(partition, clean_to)
 
     def truncated(self, partition: Partition, offset: int) -> None:
         """Lower the clean part of a log that is truncated here: later records behind it are not

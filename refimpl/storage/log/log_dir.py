@@ -32,12 +32,22 @@ from refimpl.storage.log.recovery import nothing, open_log
 
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _DELETING = "-delete"
+_FUTURE = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)\.([0-9a-f]{32})-future")
 _FIRST = f"{0:020d}."
 
 
 def folder_name(partition: Partition) -> str:
     """The name of a partition's folder: `topic-partition`."""
     return f"{partition[0]}-{partition[1]}"
+
+
+def future_name(partition: Partition, unique: str) -> str:
+    """The name of the folder that a log moves to, as long as it is not all there (KIP-113)."""
+    return f"{folder_name(partition)}.{unique}-future"
+
+
+def _deleted_name(partition: Partition, unique: str) -> str:
+    return f"{folder_name(partition)}.{unique}{_DELETING}"
 
 
 @define(eq=False)
@@ -50,6 +60,10 @@ class LogDir:
     logs: dict[Partition, PartitionLog] = field(factory=dict[Partition, PartitionLog], init=False)
     damaged: dict[Partition, StorageDamage] = field(
         factory=dict[Partition, StorageDamage], init=False
+    )
+    #: The logs of partitions that move here from another directory (KIP-113)
+    futures: dict[Partition, PartitionLog] = field(
+        factory=dict[Partition, PartitionLog], init=False
     )
     _offsets: dict[str, dict[Partition, int]] = field(
         factory=dict[str, dict[Partition, int]], init=False
@@ -86,7 +100,7 @@ class LogDir:
             opened._offsets[path] = read_offsets(guarded, path) if path in there else {}
         for folder in guarded.folders():
             opened._open_folder(folder, now_ms, clean=clean)
-        opened._opened(clean=clean)
+        opened._opened(now_ms, clean=clean)
         return opened
 
     @property
@@ -118,6 +132,7 @@ class LogDir:
         Only partition.metadata is flushed: without its other files the log is as empty. No
         checkpoint is written either: a log without an entry starts at 0.
         """
+        self.delete_future(partition, now_ms)
         if (partition, topic_id) not in self._prepared:
             self.prepare({partition: topic_id})
         self._prepared.discard((partition, topic_id))
@@ -152,13 +167,78 @@ class LogDir:
 
     def delete(self, partition: Partition, unique: str, now_ms: int) -> None:
         """Delete a partition; its files go after `file.delete.delay.ms`, under a unique name."""
-        log = self.logs.pop(partition)
+        self._doom(self.logs.pop(partition), _deleted_name(partition, unique), now_ms)
+
+    def _doom(self, log: PartitionLog, name: str, now_ms: int) -> None:
         self._epochs.pop(log.epochs, None)
-        folder = f"{folder_name(partition)}.{unique}{_DELETING}"
-        self.disk.rename(folder_name(partition), folder)
+        self.disk.rename(log.folder, name)
         self.disk.flush_folder("")
-        self._doomed[folder] = now_ms + log.config.file_delete_delay_ms
+        self._doomed[name] = now_ms + log.config.file_delete_delay_ms
         self.checkpoint()
+
+    # Moves between directories (KIP-113)
+
+    def create_future(
+        self, partition: Partition, topic_id: bytes, unique: str, config: LogConfig, now_ms: int
+    ) -> PartitionLog:
+        """An empty log in a folder of its own, for a partition that moves here."""
+        folder = future_name(partition, unique)
+        self.disk.make_folder(folder)
+        write_partition_metadata(self.disk, {folder: topic_id})
+        log = self.futures[partition] = open_log(self.disk, folder, config, now_ms, clean=True)
+        log.local.write_marks = self._write_marks
+        log.epochs.together = self._epochs
+        return log
+
+    def delete_future(self, partition: Partition, now_ms: int) -> None:
+        """Give up a move to this directory; the files go after file.delete.delay.ms."""
+        log = self.futures.pop(partition, None)
+        if log is not None:
+            self._doom(log, _deleted_name(partition, _unique(log)), now_ms)
+
+    def settle(self, partition: Partition, high_watermark: int) -> str:
+        """Have a future log on disk with all its marks; return the unique part of its name.
+
+        The current log may be deleted after that, under a name with the same part: it says, to a
+        start after a crash, that the future log was whole.
+        """
+        log = self.futures[partition]
+        log.advance_high_watermark(high_watermark)
+        log.close()
+        self.checkpoint()
+        return _unique(log)
+
+    def replace(self, partition: Partition, now_ms: int) -> PartitionLog:
+        """Let a future log that is settled be the log of its partition; return it under its name.
+
+        If that fails it is the partition's log as well, and as offline as the directory.
+        """
+        log = self.logs[partition] = self.futures.pop(partition)
+        self._epochs.pop(log.epochs, None)
+        folder, local = folder_name(partition), log.local
+        self.disk.rename(log.folder, folder)
+        self.disk.flush_folder("")
+        opened = self.logs[partition] = open_log(
+            *(self.disk, folder, log.config, now_ms),
+            clean=True,
+            recovery_point=local.recovery_point,
+            log_start=log.log_start_offset,
+            high_watermark=log.high_watermark,
+            write_marks=self._write_marks,
+        )
+        opened.epochs.together = self._epochs
+        return opened
+
+    def was_replaced(self, partition: Partition, by: str) -> bool:
+        """True if a log of this partition was deleted because one of this unique name is whole."""
+        return _deleted_name(partition, by) in self._doomed
+
+    def unique_of(self, partition: Partition) -> str:
+        """The unique part of the name of a future log's folder."""
+        return _unique(self.futures[partition])
+
+    def _all(self) -> list[PartitionLog]:
+        return [*self.logs.values(), *self.futures.values()]
 
     def checkpoint(self) -> None:
         """Write the recovery points, the log starts and the high watermarks."""
@@ -194,7 +274,7 @@ class LogDir:
 
     def delete_due(self, now_ms: int) -> None:
         """Delete the files whose delay is over."""
-        for log in self.logs.values():
+        for log in self._all():
             log.local.delete_due(now_ms)
         for folder in [folder for folder, due_ms in self._doomed.items() if due_ms <= now_ms]:
             for name in self.disk.list_files(folder):
@@ -207,13 +287,13 @@ class LogDir:
         self.write_epochs()
         files = list(besides)
         folders = [path.rpartition("/")[0] for path in besides]
-        for log in self.logs.values():
+        for log in self._all():
             of_log, folder = log.local.unflushed()
             files += of_log
             folders += folder
         if files or folders:
             self.disk.flush_together(files, folders)
-        for log in self.logs.values():
+        for log in self._all():
             log.local.flushed()
 
     def close(self, broker_epoch: int = -1) -> None:
@@ -223,7 +303,7 @@ class LogDir:
         snapshot has a checksum, and is new: it is written under its name at once, as by Kafka.
         """
         snapshots: dict[str, bytes] = {}
-        for log in self.logs.values():
+        for log in self._all():
             log.local.active.end()
             snapshots |= log.missing_snapshot()
         for path, content in snapshots.items():
@@ -242,17 +322,37 @@ class LogDir:
                 self._open(partition, now_ms, clean=clean, write_marks=self._write_marks)
             except StorageDamage as damage:
                 self.damaged[partition] = damage
+        elif (future := _FUTURE.fullmatch(folder)) is not None:
+            self._open_future((future[1], int(future[2])), folder, now_ms, clean=clean)
 
-    def _opened(self, *, clean: bool) -> None:
+    def _opened(self, now_ms: int, *, clean: bool) -> None:
         """Do together what each log left to be done for its opening: alone it waits for the disk.
 
         Leader epochs first, because recovery reads no epochs below the recovery point.
         """
-        self._write_epochs([log.epochs for log in self.logs.values()])
+        self._write_epochs([log.epochs for log in self._all()])
         self._opening = False
+        for partition in self.futures.keys() & (self.logs.keys() | self.damaged.keys()):
+            self.delete_future(partition, now_ms)
         if not clean:
             self.flush()
         self.checkpoint()
+
+    def _open_future(self, partition: Partition, folder: str, now_ms: int, *, clean: bool) -> None:
+        """Open a log that was moving here; what cannot go on is deleted, for it is a copy."""
+        is_whole = PARTITION_METADATA in self.disk.list_files(folder)
+        if partition not in self.futures and is_whole:
+            try:
+                self.futures[partition] = self._open(
+                    partition, now_ms, clean=clean, write_marks=self._write_marks, folder=folder
+                )
+            except StorageDamage:
+                is_whole = False
+            else:
+                return
+        doomed = folder.removesuffix("-future") + _DELETING
+        self.disk.rename(folder, doomed)
+        self._doomed[doomed] = now_ms + self.config.file_delete_delay_ms
 
     def _was_begun(self, folder: str) -> bool:
         """Delete the leftovers of a log whose process was killed while creating it; True if it was
@@ -274,14 +374,20 @@ class LogDir:
         return True
 
     def _open(
-        self, partition: Partition, now_ms: int, *, clean: bool, write_marks: Callable[[], None]
+        self,
+        partition: Partition,
+        now_ms: int,
+        *,
+        clean: bool,
+        write_marks: Callable[[], None],
+        folder: str | None = None,
     ) -> PartitionLog:
         def known(path: str) -> int:
             return self._offsets[path].get(partition, 0)
 
-        log = self.logs[partition] = open_log(
+        log = open_log(
             self.disk,
-            folder_name(partition),
+            folder or folder_name(partition),
             self.overrides.get(partition[0], self.config),
             now_ms,
             clean=clean,
@@ -292,11 +398,13 @@ class LogDir:
             with_others=self._opening,
         )
         log.epochs.together = self._epochs
+        if folder is None:
+            self.logs[partition] = log
         return log
 
     def _write_marks(self) -> None:
         if self._opening:
-            self._write_epochs([log.epochs for log in self.logs.values()])
+            self._write_epochs([log.epochs for log in self._all()])
         self._write(RECOVERY_POINTS, lambda log: log.local.recovery_point)
         self._write(LOG_STARTS, lambda log: log.log_start_offset)
 
@@ -308,7 +416,14 @@ class LogDir:
         offsets = self._offsets[path]
         kept = offsets.keys() if self._opening else offsets.keys() & self.damaged.keys()
         current = {partition: offsets[partition] for partition in kept}
-        current |= {partition: offset_of(log) for partition, log in self.logs.items()}
+        for logs in (self.futures, self.logs):
+            current |= {partition: offset_of(log) for partition, log in logs.items()}
         if current != offsets:
             write_offsets(self.disk, path, current)
             self._offsets[path] = current
+
+
+def _unique(future: PartitionLog) -> str:
+    found = _FUTURE.fullmatch(future.folder)
+    assert found is not None, future.folder
+    return found[3]

@@ -15,7 +15,7 @@ from refimpl.broker.log_manager import (
     RETENTION,
     LogManager,
 )
-from refimpl.broker.logs import BrokerLog, Found
+from refimpl.broker.logs import BrokerLog, Found, OneDirectory
 from refimpl.errors import CorruptFile, StorageOffline
 from refimpl.machines.log import Log
 from refimpl.messages.broker import TopicPartition
@@ -34,7 +34,7 @@ MARKS = {T0: 3, T1: 4}
 
 
 @define(eq=False)
-class Directory:
+class Directory(OneDirectory):
     """A log directory that notes what it is asked, and fails at what it is told to fail at."""
 
     asked: list[tuple[Any, ...]] = field(factory=list[tuple[Any, ...]])

@@ -20,7 +20,10 @@ from refimpl.edge.server.log_directory import (
     properties_of,
 )
 from refimpl.messages.broker import TopicPartition
+from refimpl.messages.controller import DeleteTopicsRequest
 from refimpl.storage.disk.crashing import CrashDisk
+from refimpl.storage.format.batch import decode_records as decode
+from refimpl.storage.replica.memory_records import whole
 from refimpl.wire.messages import read_response, write_request
 from tests.refimpl.edge.patience import PATIENCE_S
 from tests.refimpl.edge.test_hostile import exchanged
@@ -40,6 +43,13 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 def cluster_in(tmp_path: Path, brokers: int, count: int = 2) -> Cluster:
     first, *others = (tmp_path / f"disk-{number}" for number in range(count))
     return Cluster(brokers=brokers, data=first, more_data=others, seed=1)
+
+
+def slow_cluster(tmp_path: Path) -> Cluster:
+    """One broker with two directories, which moves a batch at a time."""
+    first, second = (tmp_path / f"disk-{number}" for number in range(2))
+    settings = {"replica.fetch.max.bytes": 1, "replica.fetch.response.max.bytes": 1}
+    return Cluster(brokers=1, data=first, more_data=[second], seed=1, configs=settings)
 
 
 async def write(cluster: Cluster, value: bytes) -> dict[int, str | None]:
@@ -73,7 +83,7 @@ async def asked(cluster: Cluster, broker: int, what: tuple[str, int, int], **val
 
 def folders(path: Path) -> set[int]:
     """The partitions of topic t in a directory."""
-    return {int(one.name.rpartition("-")[2]) for one in path.glob("t-*")}
+    return {int(one.name.rpartition("-")[2]) for one in path.glob("t-[0-9]")}
 
 
 def logs_of(cluster: Cluster, broker: int) -> SeveralLogs:
@@ -170,20 +180,155 @@ def test_a_broker_ends_when_its_last_directory_fails(
     assert "Error: broker 1 ends: the log directory is offline" in capfd.readouterr().err
 
 
-def test_a_log_is_not_moved_between_directories_and_the_refusal_is_final(tmp_path: Path) -> None:
+async def move(cluster: Cluster, place: Path, *numbers: int, topic: str = "t") -> set[str]:
+    """Have a broker move logs to this directory; the errors that it answers."""
+    dirs = [{"path": str(place), "topics": [{"name": topic, "partitions": [*numbers]}]}]
+    (found,) = (await asked(cluster, 1, ALTER, dirs=dirs)).results
+    assert [one.partition_index for one in found.partitions] == [*numbers]
+    return {one.error_code.name for one in found.partitions}
+
+
+async def described(cluster: Cluster) -> list[dict[int, tuple[bool, int]]]:
+    """The logs of topic t in each directory: whether it is a future one, and its lag."""
+    results = (await asked(cluster, 1, DESCRIBE, topics=None)).results
+    return [
+        {
+            each.partition_index: (each.is_future_key, each.offset_lag)
+            for topic in one.topics
+            if topic.name == "t"
+            for each in topic.partitions
+        }
+        for one in results
+    ]
+
+
+def places_of(tmp_path: Path) -> list[Path]:
+    return [tmp_path / f"disk-{number}" / "broker-1" for number in range(2)]
+
+
+def values_of(cluster: Cluster, number: int) -> list[bytes]:
+    """What is in a partition of topic t."""
+    log = cluster.replica("t", number, 1).log
+    found: list[bytes] = []
+    while len(found) < log.end:
+        records: Any = log.slice(len(found), 1 << 20)
+        found += [one.value or b"" for _, batch in whole(records.data) for one in decode(batch)]
+    return found
+
+
+def moving(cluster: Cluster) -> bool:
+    """Whether the first broker has something to move."""
+    return bool(cluster.hosts[1].node.logs.futures())
+
+
+def test_logs_move_to_another_directory_while_clients_write(tmp_path: Path) -> None:
     async def test() -> None:
-        async with cluster_in(tmp_path, 1) as cluster:
+        places = places_of(tmp_path)
+        async with slow_cluster(tmp_path) as cluster:
             await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
-            places = [tmp_path / f"disk-{number}" / "broker-1" for number in range(2)]
-            for place in places:
-                topics = [{"name": "t", "partitions": [*range(PARTITIONS)]}]
-                dirs = [{"path": str(place), "topics": topics}]
-                (topic,) = (await asked(cluster, 1, ALTER, dirs=dirs)).results
-                there = folders(place)
-                assert {one.partition_index: one.error_code.name for one in topic.partitions} == {
-                    number: "none" if number in there else "invalid_request"
-                    for number in range(PARTITIONS)
-                }
+            for number in range(20):
+                await write(cluster, b"%d" % number)
+            assert await move(cluster, places[1], *range(PARTITIONS)) == {"none"}
+            going = await described(cluster)
+            assert set(going[0]) == {0, 2, 4}
+            assert {future for future, _ in going[1].values()} == {True, False}
+            assert all(going[1][number][0] for number in going[0])
+            await write(cluster, b"20")
+            await cluster.until(lambda: not moving(cluster))
+            assert (folders(places[0]), folders(places[1])) == (set(), set(range(PARTITIONS)))
+            assert await described(cluster) == [{}, dict.fromkeys(range(PARTITIONS), (False, 0))]
+            assert set((await write(cluster, b"21")).values()) == {None}
+            for number in range(PARTITIONS):
+                values = values_of(cluster, number)
+                assert values == [b"%d" % each for each in range(22)]
+        async with slow_cluster(tmp_path) as cluster:
+            assert {cluster.log_end("t", one, 1) for one in range(PARTITIONS)} == {22}
+            assert await move(cluster, places[1], 0) == {"none"}, "it is there"
+            assert not moving(cluster)
+
+    run(test)
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_move_goes_on_after_a_restart(tmp_path: Path, killed: bool) -> None:
+    async def test() -> None:
+        places = places_of(tmp_path)
+        async with slow_cluster(tmp_path) as cluster:
+            await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
+            for number in range(20):
+                await write(cluster, b"%d" % number)
+            await move(cluster, places[1], 0, 2, 4)
+            assert moving(cluster)
+            if killed:
+                cluster.kill(1)
+            else:
+                await cluster.stop(1)
+            assert len([*places[1].glob("t-*-future")]) == 3
+            await cluster.restart(1)
+            await cluster.until(lambda: not moving(cluster))
+            assert folders(places[1]) == set(range(PARTITIONS))
+            for number in range(PARTITIONS):
+                values = values_of(cluster, number)
+                assert values == [b"%d" % each for each in range(20)]
+
+    run(test)
+
+
+def test_a_move_ends_with_its_topic_or_as_an_operator_wants(tmp_path: Path) -> None:
+    async def test() -> None:
+        places = places_of(tmp_path)
+        async with slow_cluster(tmp_path) as cluster:
+            await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
+            for number in range(20):
+                await write(cluster, b"%d" % number)
+            await move(cluster, places[1], 0, 2)
+            await move(cluster, places[0], 0)
+            assert set(cluster.hosts[1].node.logs.futures()) == {TopicPartition("t", 2)}
+            await cluster.ask(DeleteTopicsRequest(["t"]))
+            await cluster.settled()
+            assert not moving(cluster)
+            left = [one.name for place in places for one in place.glob("t-*")]
+            assert left, "their deletion is delayed"
+            assert all(name.endswith("-delete") for name in left)
+            await cluster.create_topic("t", partitions=1, replicas=1)
+            assert cluster.log_end("t", 0, 1) == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_directory_fails_while_logs_move(tmp_path: Path, bad: int) -> None:
+    """Where the one fails that they come from they are offline; else they stay where they are."""
+
+    async def test() -> None:
+        places = places_of(tmp_path)
+        async with slow_cluster(tmp_path) as cluster:
+            await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
+            for number in range(20):
+                await write(cluster, b"%d" % number)
+            await move(cluster, places[1], 0, 2, 4)
+            fail(cluster, 1, bad)
+            await cluster.until(lambda: not cluster.hosts[1].node.alter_log_dirs.moves)
+            partitions = {name.partition for name in cluster.hosts[1].node.partitions}
+            assert partitions == ({1, 3, 5} if bad == 0 else {0, 2, 4})
+            assert {cluster.log_end("t", one, 1) for one in partitions} == {20}
+            assert await move(cluster, places[bad], *partitions) == {"kafka_storage_error"}
+            offline = {*range(PARTITIONS)} - partitions
+            assert await move(cluster, places[1 - bad], *offline) == {"kafka_storage_error"}
+            assert await move(cluster, tmp_path, 0) == {"log_dir_not_found"}
+
+    run(test)
+
+
+def test_a_partition_that_comes_later_is_put_where_an_operator_wants_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        places = places_of(tmp_path)
+        async with cluster_in(tmp_path, 1) as cluster:
+            assert await move(cluster, places[1], 0, 1) == {"replica_not_available"}
+            await cluster.create_topic("t", partitions=2, replicas=1)
+            assert (folders(places[0]), folders(places[1])) == (set(), {0, 1})
+            long = "x" * 249
+            assert await move(cluster, places[1], 0, topic=long) == {"invalid_topic_exception"}
 
     run(test)
 
