@@ -5,6 +5,7 @@ broker for a while begins again with its bootstrap servers (KIP-899, KIP-1102).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from attrs import define, field
 
@@ -39,7 +40,7 @@ class ClientMetadata:
 
     bootstrap: Sequence[int]
     max_age_ms: int = 300_000
-    max_idle_ms: int = 300_000
+    max_idle_ms: float = inf
     topics: dict[str, KnownTopic] = field(factory=dict[str, KnownTopic])
     leaders: dict[TopicPartition, LeaderAndEpoch] = field(
         factory=dict[TopicPartition, LeaderAndEpoch]

@@ -3,17 +3,15 @@
 `then(now, answer)` is called once for each question, with None if the connection ended before.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
 
 from refimpl.clients.backoff import Backoff
 from refimpl.clients.metadata import ClientMetadata
-from refimpl.clients.requests import Nodes
+from refimpl.clients.requests import Nodes, Then
 from refimpl.messages.broker import MetadataRequest, MetadataResponse, Request, Response
 
-Then = Callable[[int, Any], None]
 COORDINATOR = 2**31 - 1
 
 
@@ -43,7 +41,8 @@ class NetworkClient:
     rebootstrap_trigger_ms: int
     #: All topics are asked for, because a pattern selects among them
     all_topics: bool = False
-    outputs: list[Request] = field(factory=list[Request], init=False)
+    #: Requests, and what a client puts among them
+    outputs: list[Any] = field(factory=list[Any], init=False)
     #: Nodes whose connection is to be given up
     gone: list[int] = field(factory=list[int], init=False)
     _not_before: int = field(default=0, init=False)
@@ -51,23 +50,41 @@ class NetworkClient:
     _without_broker_since: int | None = field(default=None, init=False)
 
     def ask(
-        self, now: int, node: int, body: Any, then: Then, *, timeout_ms: int | None = None
+        self,
+        now: int,
+        node: int,
+        body: Any,
+        then: Then,
+        *,
+        expects_answer: bool = True,
+        timeout_ms: int | None = None,
     ) -> None:
         """Send a request to a node."""
-        kind = type(body).__name__
-        number = self.nodes.sent(now, node, (then,), kind=kind, timeout_ms=timeout_ms)
+        number = self.nodes.sent(
+            *(now, node, type(body).__name__, then),
+            expects_answer=expects_answer,
+            timeout_ms=timeout_ms,
+        )
         self.outputs.append(Request(self.id, node, number, body))
+
+    def is_asking(self, request: type) -> bool:
+        """True if a request of this type waits for its answer."""
+        return self.nodes.asks(request.__name__)
 
     def anybody(self, now: int) -> int | None:
         """A node that may have a request, None if there is none."""
         return self.nodes.least_loaded(self.metadata.nodes, now)
+
+    def anybody_at(self, now: int) -> float:
+        """When there is a node that may have a request, later than now."""
+        return max(now + 1, self.nodes.any_ready_at(self.metadata.nodes))
 
     def answered(self, now: int, response: Response) -> None:
         """An answer has come."""
         pending = self.nodes.answered(response.correlation_id)
         self._without_broker_since = None
         if pending is not None:
-            pending.what[0](now, response.body)
+            pending.then(now, response.body)
 
     def lost(self, now: int, node: int) -> None:
         """A connection has ended: nothing that was asked there is answered."""
@@ -75,34 +92,40 @@ class NetworkClient:
         if self._without_broker_since is None:
             self._without_broker_since = now
         for pending in self.nodes.lost(node, now):
-            pending.what[0](now, None)
+            pending.then(now, None)
 
     def run(self, now: int) -> None:
         """Give up what waits too long, and ask for metadata where it is old."""
+        self.time_out(now)
+        self.ask_for_metadata(now)
+
+    def time_out(self, now: int) -> None:
+        """A request that waits too long costs the connection, and whatever else waits there."""
         for node in self.nodes.timed_out(now):
             self.gone.append(node)
             self.lost(now, node)
-        self._ask_for_metadata(now)
 
     def due(self, now: int) -> float:
         """When there is something to do next, without another input."""
         due = self.nodes.next_timeout_ms()
-        if self.nodes.asks(MetadataRequest.__name__) or not self._is_needed:
+        if self.is_asking(MetadataRequest) or not self._is_needed:
             return due
-        ready = self.nodes.any_ready_at(self.metadata.nodes, now)
-        return min(due, max(self.metadata.due_ms(), self._not_before, now + 1, ready))
+        begin = max(self.metadata.due_ms(), self._not_before)
+        return min(due, max(begin, self.anybody_at(now)))
 
     @property
     def _is_needed(self) -> bool:
         """True if there is a topic to ask about, or another node must be found first."""
         return bool(self.metadata.topics) or self.all_topics or self.metadata.updated_ms is None
 
-    def _ask_for_metadata(self, now: int) -> None:
+    def ask_for_metadata(self, now: int) -> None:
+        """Ask one node about all topics in use, unless an answer may still come."""
         metadata = self.metadata
-        if self.nodes.asks(MetadataRequest.__name__) or not self._is_needed:
+        if self.is_asking(MetadataRequest) or not self._is_needed:
             return
         if now < max(metadata.due_ms(), self._not_before):
             return
+        metadata.forget_idle(now)
         self._maybe_rebootstrap(now)
         node = self.anybody(now)
         if node is None:

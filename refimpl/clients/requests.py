@@ -1,12 +1,14 @@
 """A client's requests that wait for answers, and the nodes that they were sent to."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any
 
 from attrs import define, field, frozen
 
 from refimpl.clients.backoff import Backoff
+
+Then = Callable[[int, Any], None]
 
 
 @frozen
@@ -16,8 +18,8 @@ class Pending:
     node: int
     sent_ms: int
     kind: str
-    #: What it carries, in the client's words
-    what: Sequence[Any]
+    #: What takes its answer, or None if the connection ends before
+    then: Then
     #: Where an answer may take longer than request.timeout.ms
     timeout_ms: int | None = None
 
@@ -49,7 +51,7 @@ class Nodes:
             return inf
         return self._not_before.get(node, 0)
 
-    def any_ready_at(self, nodes: Iterable[int], now: int) -> float:
+    def any_ready_at(self, nodes: Iterable[int]) -> float:
         """When the first of several may have a request."""
         return min((self.ready_at(node) for node in nodes), default=inf)
 
@@ -64,16 +66,16 @@ class Nodes:
         self,
         now: int,
         node: int,
-        what: Sequence[Any],
+        kind: str,
+        then: Then,
         *,
-        kind: str = "produce",
         expects_answer: bool = True,
         timeout_ms: int | None = None,
     ) -> int:
         """The correlation id of a request that is sent now."""
         self._last_id += 1
         if expects_answer:
-            self._pending[self._last_id] = Pending(node, now, kind, what, timeout_ms)
+            self._pending[self._last_id] = Pending(node, now, kind, then, timeout_ms)
             self._in_flight[node] = self.in_flight(node) + 1
         return self._last_id
 
@@ -94,10 +96,6 @@ class Nodes:
         self._not_before[node] = now + self.backoff.wait_ms(failures)
         self._in_flight[node] = 0
         return [self._pending.pop(number) for number in ids]
-
-    def pending(self) -> Iterator[Pending]:
-        """All requests that wait."""
-        return iter(self._pending.values())
 
     def asks(self, kind: str) -> bool:
         """True if a request of this kind waits."""

@@ -140,7 +140,7 @@ class ClassicMembership(Membership):
             for one in config.assignors
         ]
         body = g.JoinGroupRequest(
-            self.coordinator.group,
+            self.coordinator.key,
             config.session_timeout_ms,
             config.max_poll_interval_ms,
             self.member_id,
@@ -221,7 +221,7 @@ class ClassicMembership(Membership):
             return
         self.state, self.asking = SYNCING, True
         body = g.SyncGroupRequest(
-            self.coordinator.group,
+            self.coordinator.key,
             self.group_generation,
             self.member_id,
             self.config.group_instance_id,
@@ -266,7 +266,7 @@ class ClassicMembership(Membership):
             self.lost(now, error)
         elif error not in ("REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR"):
             self.lost(now, error)
-            self._fatal(error, f"the group {self.coordinator.group} does not take this member")
+            self._fatal(error, f"the group {self.coordinator.key} does not take this member")
 
     # Living
 
@@ -281,7 +281,7 @@ class ClassicMembership(Membership):
         self.next_heartbeat = now + self.config.heartbeat_interval_ms
         generation = self.group_generation
         body = g.HeartbeatRequest(
-            self.coordinator.group, generation, self.member_id, self.config.group_instance_id
+            self.coordinator.key, generation, self.member_id, self.config.group_instance_id
         )
         self.coordinator.ask(now, body, lambda at, one: self._lives(at, one, generation))
 
@@ -318,4 +318,4 @@ class ClassicMembership(Membership):
         if self.config.group_instance_id is not None and not self.expired:
             return None
         member = g.LeavingMember(self.member_id, self.config.group_instance_id)
-        return g.LeaveGroupRequest(self.coordinator.group, [member])
+        return g.LeaveGroupRequest(self.coordinator.key, [member])

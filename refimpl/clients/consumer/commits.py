@@ -5,10 +5,10 @@ from math import inf
 
 from attrs import define, field
 
-from refimpl.clients.consumer.coordinator import Coordinator
 from refimpl.clients.consumer.errors import NOT_A_MEMBER
 from refimpl.clients.consumer.membership import Membership
 from refimpl.clients.consumer.position import OffsetAndEpoch
+from refimpl.clients.coordinator import Coordinator
 from refimpl.messages import group as g
 from refimpl.messages.broker import TopicPartition
 
@@ -68,7 +68,7 @@ class Commits:
             for name, (at, metadata) in one.offsets.items()
         ]
         body = g.OffsetCommitRequest(
-            *(self.coordinator.group, who, generation, instance, partitions),
+            *(self.coordinator.key, who, generation, instance, partitions),
             knows_member_epochs=member is not None and not member.config.is_classic,
         )
         one.in_flight = True

@@ -18,17 +18,6 @@ FETCH_AGAIN = frozenset(
 WAIT = frozenset(("UNKNOWN_LEADER_EPOCH", "UNKNOWN_SERVER_ERROR"))
 """Errors of a fetched partition that are over sooner or later."""
 
-COORDINATOR_MOVED = frozenset(("COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT"))
-"""Errors after which the coordinator must be found again."""
-
-COORDINATOR_BUSY = frozenset(
-    (
-        *("COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"),
-        *("UNSTABLE_OFFSET_COMMIT", "CONCURRENT_TRANSACTIONS"),
-    )
-)
-"""Errors of a coordinator after which the same request may be sent to it again."""
-
 NOT_A_MEMBER = frozenset(
     (
         *("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"),

@@ -11,7 +11,6 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.clients.consumer.config import ConsumerConfig
-from refimpl.clients.consumer.coordinator import Coordinator
 from refimpl.clients.consumer.membership import Membership
 from refimpl.clients.consumer.position import (
     INITIALIZING,
@@ -21,9 +20,10 @@ from refimpl.clients.consumer.position import (
     OffsetAndEpoch,
     Position,
 )
+from refimpl.clients.coordinator import Coordinator
+from refimpl.clients.errors import OLD_METADATA, RETRIABLE
 from refimpl.clients.metadata import NOBODY
 from refimpl.clients.network import NetworkClient, Then
-from refimpl.clients.producer.errors import OLD_METADATA, RETRIABLE
 from refimpl.configs import duration_ms
 from refimpl.errors import Refusal
 from refimpl.messages import group as g
@@ -137,7 +137,7 @@ class Lookups:
         if member is not None and not self.config.is_classic and member.group_generation > 0:
             reader = member.member_id, member.group_generation
         wanted = [(name, NO_ID) for name in partitions]
-        body = g.OffsetFetchRequest(self.coordinator.group, wanted, *reader, require_stable=True)
+        body = g.OffsetFetchRequest(self.coordinator.key, wanted, *reader, require_stable=True)
         self.coordinator.ask(now, body, then)
 
     def _began(

@@ -18,7 +18,6 @@ from refimpl.clients.backoff import Backoff, Chance
 from refimpl.clients.consumer.classic import ClassicMembership
 from refimpl.clients.consumer.commits import Commits
 from refimpl.clients.consumer.config import ConsumerConfig
-from refimpl.clients.consumer.coordinator import Coordinator
 from refimpl.clients.consumer.fetcher import Fetcher
 from refimpl.clients.consumer.lookups import Lookups, Query
 from refimpl.clients.consumer.membership import Membership, Step
@@ -44,9 +43,10 @@ from refimpl.clients.consumer.messages import (
 from refimpl.clients.consumer.position import OffsetAndEpoch, Position
 from refimpl.clients.consumer.reconciling import ReconcilingMembership
 from refimpl.clients.consumer.records import Opener
+from refimpl.clients.coordinator import Coordinator
+from refimpl.clients.errors import RETRIABLE
 from refimpl.clients.metadata import NOBODY, ClientMetadata
 from refimpl.clients.network import NetworkClient
-from refimpl.clients.producer.errors import RETRIABLE
 from refimpl.clients.requests import Nodes
 from refimpl.errors import Refusal
 from refimpl.messages.broker import Response, Timer, TopicPartition
@@ -373,7 +373,7 @@ class ConsumerMachine:
             return
         if self.coordinator is not None and self.coordinator.error is not None:
             error, self.coordinator.error = self.coordinator.error, None
-            self.fail(error, f"the group {self.coordinator.group} cannot be used")
+            self.fail(error, f"the group {self.coordinator.key} cannot be used")
         records = [*self.fetcher.collect(self.config.max_poll_records)] if not self._errors else []
         if records:
             self._outputs.append(Polled(poll.handle, records))

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from refimpl.clients.consumer.config import ConsumerConfig
-from refimpl.clients.consumer.coordinator import Coordinator
+from refimpl.clients.coordinator import Coordinator
 from refimpl.clients.metadata import ClientMetadata
 from refimpl.messages.broker import TopicPartition
 from refimpl.records.schema import NO_ID, Uuid

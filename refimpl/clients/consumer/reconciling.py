@@ -132,7 +132,7 @@ class ReconcilingMembership(Membership):
         owned: Owned | None = machine.reported  # pyright: ignore[reportAssignmentType]
         said = Said(self._number, self.full and owned is not None, owned is not None)
         body = g.ConsumerGroupHeartbeatRequest(
-            self.coordinator.group, self.member_id, machine.epoch, config.group_instance_id
+            self.coordinator.key, self.member_id, machine.epoch, config.group_instance_id
         )
         if said.owned and (self.full or self.acknowledges):
             body = body._replace(topic_partitions=_by_id(owned or frozenset()))
@@ -191,7 +191,7 @@ class ReconcilingMembership(Membership):
         instance = self.config.group_instance_id
         epoch = LEAVE if instance is None else LEAVE_FOR_A_WHILE
         return g.ConsumerGroupHeartbeatRequest(
-            self.coordinator.group, self.member_id, epoch, instance
+            self.coordinator.key, self.member_id, epoch, instance
         )
 
 

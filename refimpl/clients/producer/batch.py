@@ -82,6 +82,8 @@ class ProducerBatch:
     renumbered: bool = False
     #: It may take no more records
     closed: bool = False
+    #: A request with it waits for its answer
+    in_flight: bool = False
     #: It has a result
     done: bool = False
     #: Of its memory nothing is held any more

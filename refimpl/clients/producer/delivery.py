@@ -11,9 +11,9 @@ from typing import Literal
 
 from attrs import define, field
 
+from refimpl.clients.errors import RETRIABLE
 from refimpl.clients.producer.batch import NONE, ProducerBatch
 from refimpl.clients.producer.errors import (
-    RETRIABLE,
     EarlierEpoch,
     EarlierRetry,
     FirstUnknown,

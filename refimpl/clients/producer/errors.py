@@ -1,42 +1,10 @@
-"""Refusals of the producer's own machines, and which of the brokers' errors may be tried again."""
+"""Refusals of the producer's own machines."""
 
 from typing import ClassVar
 
 from attrs import frozen
 
 from refimpl.errors import Refusal
-
-RETRIABLE = frozenset(
-    (
-        *("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS"),
-        *("COORDINATOR_NOT_AVAILABLE", "CORRUPT_MESSAGE"),
-        *("ELECTION_NOT_NEEDED", "ELIGIBLE_LEADERS_NOT_AVAILABLE"),
-        *("FENCED_LEADER_EPOCH", "FETCH_SESSION_ID_NOT_FOUND"),
-        *("FETCH_SESSION_TOPIC_ID_ERROR", "INCONSISTENT_TOPIC_ID"),
-        *("INVALID_FETCH_SESSION_EPOCH", "INVALID_SHARE_SESSION_EPOCH"),
-        *("KAFKA_STORAGE_ERROR", "LEADER_NOT_AVAILABLE"),
-        *("LISTENER_NOT_FOUND", "NETWORK_EXCEPTION"),
-        *("NOT_CONTROLLER", "NOT_COORDINATOR"),
-        *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
-        *("NOT_LEADER_OR_FOLLOWER", "OFFSET_NOT_AVAILABLE"),
-        *("PREFERRED_LEADER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE"),
-        *("REQUEST_TIMED_OUT", "SHARE_SESSION_LIMIT_REACHED"),
-        *("SHARE_SESSION_NOT_FOUND", "THROTTLING_QUOTA_EXCEEDED"),
-        *("UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_ID"),
-        *("UNKNOWN_TOPIC_OR_PARTITION", "UNSTABLE_OFFSET_COMMIT"),
-    )
-)
-"""Kafka's `RetriableException`s: the same request may succeed later."""
-
-OLD_METADATA = frozenset(
-    (
-        *("FENCED_LEADER_EPOCH", "INCONSISTENT_TOPIC_ID", "KAFKA_STORAGE_ERROR"),
-        *("LEADER_NOT_AVAILABLE", "LISTENER_NOT_FOUND", "NETWORK_EXCEPTION"),
-        *("NOT_LEADER_OR_FOLLOWER", "PREFERRED_LEADER_NOT_AVAILABLE"),
-        *("REPLICA_NOT_AVAILABLE", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION"),
-    )
-)
-"""Kafka's `InvalidMetadataException`s: whoever hears one asks for metadata."""
 
 
 @frozen

@@ -13,7 +13,9 @@ from typing import Any
 from attrs import define, field
 
 from refimpl.clients.backoff import Backoff, Chance
+from refimpl.clients.errors import OLD_METADATA, RETRIABLE
 from refimpl.clients.metadata import ClientMetadata, KnownTopic
+from refimpl.clients.network import NetworkClient
 from refimpl.clients.producer.accumulator import (
     Accumulator,
     RecordAppendResult,
@@ -23,8 +25,6 @@ from refimpl.clients.producer.batch import NONE, BuilderFactory, ProducerBatch
 from refimpl.clients.producer.config import ProducerConfig
 from refimpl.clients.producer.delivery import Delivery
 from refimpl.clients.producer.errors import (
-    OLD_METADATA,
-    RETRIABLE,
     InvalidTransactionState,
 )
 from refimpl.clients.producer.messages import (
@@ -49,15 +49,12 @@ from refimpl.clients.producer.partitioner import (
     partition_of_key,
 )
 from refimpl.clients.producer.transactions import Transactions
-from refimpl.clients.requests import Nodes, Pending
+from refimpl.clients.requests import Nodes
 from refimpl.configs import ConfigError
 from refimpl.messages.broker import (
-    MetadataRequest,
-    MetadataResponse,
     ProducedPartition,
     ProduceRequest,
     ProduceResponse,
-    Request,
     Response,
     Timer,
     TopicPartition,
@@ -73,7 +70,6 @@ TOO_LARGE, TIMED_OUT, CLOSED, DISCONNECTED = (
 UNKNOWN_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
 ABORTED, NO_STATE = "TRANSACTION_ABORTED", "INVALID_TXN_STATE"
 """A record of an aborted transaction has no code in Kafka: TransactionAbortedException."""
-TRANSACTION = "transaction"
 
 
 @define(eq=False)
@@ -95,11 +91,10 @@ class ProducerMachine:
     bootstrap: Sequence[int]
     chance: Chance
     id: int = -1
-    outputs: list[Output] = field(factory=list[Output], init=False)
     metadata: ClientMetadata = field(init=False)
     delivery: Delivery = field(init=False)
     accumulator: Accumulator = field(init=False)
-    nodes: Nodes = field(init=False)
+    network: NetworkClient = field(init=False)
     _waiting: deque[Waiting] = field(factory=deque[Waiting], init=False)
     _flushes: list[tuple[Any, set[ProducerBatch], set[int]]] = field(
         factory=list[tuple[Any, set[ProducerBatch], set[int]]], init=False
@@ -107,11 +102,8 @@ class ProducerMachine:
     _closing: CloseProducer | None = field(default=None, init=False)
     _closed_at: float = field(default=inf, init=False)
     _fatal: str | None = field(default=None, init=False)
-    #: An InitProducerId or a Metadata request that failed is not sent again before this time
+    #: An InitProducerId request that failed is not sent again before this time
     _id_not_before: int = field(default=0, init=False)
-    _metadata_not_before: int = field(default=0, init=False)
-    _metadata_attempts: int = field(default=0, init=False)
-    _without_broker_since: int | None = field(default=None, init=False)
     _timer: float = field(default=inf, init=False)
     _choose: Any = field(init=False)
     #: None without a transactional.id
@@ -129,7 +121,11 @@ class ProducerMachine:
         )
         transactional = config.transactional_id is not None
         self.delivery = Delivery(config.enable_idempotence, config.max_in_flight, transactional)
-        self.nodes = Nodes(reconnect, config.request_timeout_ms, config.max_in_flight)
+        nodes = Nodes(reconnect, config.request_timeout_ms, config.max_in_flight)
+        self.network = NetworkClient(
+            *(self.id, nodes, self.metadata, retry, True),
+            *(config.rebootstraps, config.rebootstrap_trigger_ms),
+        )
         self.accumulator = Accumulator(
             *(config, self.metadata, self.delivery, self.builders, retry),
             lambda size: Sticky(size, self._draw),
@@ -137,8 +133,7 @@ class ProducerMachine:
         if config.transactional_id is not None:
             self.transactions = Transactions(
                 *(config.transactional_id, config.transaction_timeout_ms, config.max_block_ms),
-                *(self.delivery, self.nodes, lambda: self.metadata.nodes, retry),
-                self._ask,
+                *(self.delivery, self.network),
             )
             self.accumulator.held = self.transactions.adding
         self._choose = config.partitioner
@@ -163,9 +158,9 @@ class ProducerMachine:
                 if not self.take(now, message):
                     return self._taken()
             case Response():
-                self._answered(now, message)
+                self.network.answered(now, message)
             case Disconnected(node, reason):
-                self._lost(now, node)
+                self.network.lost(now, node)
                 if reason is not None:
                     self._refused(reason)
             case Flush():
@@ -179,8 +174,13 @@ class ProducerMachine:
         self.run(now)
         return self._taken()
 
+    @property
+    def outputs(self) -> list[Output]:
+        """The outputs of this input so far, requests among them."""
+        return self.network.outputs
+
     def _taken(self) -> list[Output]:
-        outputs, self.outputs = self.outputs, []
+        outputs, self.network.outputs = self.network.outputs, []
         return outputs
 
     # Records
@@ -398,7 +398,7 @@ class ProducerMachine:
         while self._waiting:
             self._fail(self._waiting.popleft().record, error, message)
         for batch in [*self.accumulator.incomplete]:
-            is_stuck = bool(self.delivery.restarting) and not self._flies(batch)
+            is_stuck = bool(self.delivery.restarting) and not batch.in_flight
             if not batch.done and (is_stuck or not batch.has_sequence):
                 certain = not batch.has_sequence
                 self.delivery.expire(batch)
@@ -416,13 +416,8 @@ class ProducerMachine:
             self._fail_unsent(*transactions.error)
         elif transactions.state == "aborting" and self.delivery.restarting:
             self._fail_unsent(ABORTED, "the transaction is aborted")
-        self.outputs += transactions.outputs
+        self.outputs.extend(transactions.outputs)
         transactions.outputs.clear()
-
-    def _ask(self, now: int, node: int, body: Any, then: Any) -> None:
-        """Send a request of the transaction."""
-        number = self.nodes.sent(now, node, (then,), kind=TRANSACTION)
-        self.outputs.append(Request(self.id, node, number, body))
 
     # The sender
 
@@ -443,7 +438,7 @@ class ProducerMachine:
         self._settle_flushes()
         self._settle_close(now)
         if not self.is_closed:
-            self._ask_for_metadata(now)
+            self.network.ask_for_metadata(now)
             self._ask_for_id(now)
             self._set_timer(now)
 
@@ -456,12 +451,12 @@ class ProducerMachine:
             self.metadata.wanted = True
         sent = False
         for node in sorted(ready.nodes):
-            if not self.nodes.is_ready(node, now):
+            if not self.network.nodes.is_ready(node, now):
                 self.accumulator.not_ready_since.setdefault(node, now)
-                self._next_ready = min(self._next_ready, self.nodes.ready_at(node))
+                self._next_ready = min(self._next_ready, self.network.nodes.ready_at(node))
                 continue
             self.accumulator.not_ready_since.pop(node, None)
-            batches = self.accumulator.drain(now, node, self.nodes.in_flight(node))
+            batches = self.accumulator.drain(now, node, self.network.nodes.in_flight(node))
             if batches:
                 self._produce(now, node, batches)
                 sent = True
@@ -493,47 +488,41 @@ class ProducerMachine:
         body = ProduceRequest(
             config.acks, config.request_timeout_ms, parts, config.transactional_id
         )
-        correlation_id = self.nodes.sent(now, node, sent, expects_answer=config.acks != 0)
-        self.outputs.append(Request(self.id, node, correlation_id, body))
+        for batch in batches:
+            batch.in_flight = config.acks != 0
+
+        def answered(at: int, answer: ProduceResponse | None) -> None:
+            self._produced(at, now, sent, answer)
+
+        self.network.ask(now, node, body, answered, expects_answer=config.acks != 0)
         if config.acks == 0:
             for batch in batches:
-                self._completed(
-                    now, batch, None, ProducedPartition(batch.partition, None), (-1, -1)
-                )
+                self._completed(now, batch, ProducedPartition(batch.partition, None), (-1, -1))
 
     # Answers
 
-    def _answered(self, now: int, response: Response) -> None:
-        pending = self.nodes.answered(response.correlation_id)
-        if pending is None:
-            return
-        self._without_broker_since = None
-        if pending.kind == TRANSACTION:
-            pending.what[0](now, response.body)
-            return
-        match response.body:
-            case ProduceResponse(partitions):
-                self._produced(now, pending, {one.partition: one for one in partitions})
-            case MetadataResponse():
-                self._metadata_attempts = 0
-                self.metadata.update(now, response.body)
-                if self.metadata.wanted:
-                    self._metadata_not_before = now + self.accumulator.backoff.wait_ms(0)
-            case InitProducerIdResponse():
-                self._identified(now, response.body)
-            case _:
-                raise AssertionError(f"no answer to a producer: {response.body!r}")
-
     def _produced(
-        self, now: int, pending: Pending, results: dict[TopicPartition, ProducedPartition]
+        self,
+        now: int,
+        sent_ms: int,
+        sent: Sequence[tuple[ProducerBatch, int, int]],
+        answer: ProduceResponse | None,
     ) -> None:
-        for batch, epoch, sequence in pending.what:
-            result = results.get(batch.partition)
-            if result is None:
-                result = ProducedPartition(batch.partition, "INVALID_RESPONSE")
-            self._completed(now, batch, result.error, result, (epoch, sequence))
+        if answer is not None:
+            missing = "INVALID_RESPONSE"
+        elif now - sent_ms >= self.config.request_timeout_ms:
+            missing = TIMED_OUT
+        else:
+            missing = DISCONNECTED
+        results = {one.partition: one for one in answer.partitions} if answer is not None else {}
+        for batch, epoch, sequence in sent:
+            batch.in_flight = False
+            result = results.get(batch.partition) or ProducedPartition(batch.partition, missing)
+            self._completed(now, batch, result, (epoch, sequence))
 
-    def _identified(self, now: int, answer: InitProducerIdResponse) -> None:
+    def _identified(self, now: int, answer: InitProducerIdResponse | None) -> None:
+        if answer is None:
+            return
         if answer.error is None:
             self.delivery.identify(answer.producer_id, answer.producer_epoch)
         elif answer.error in RETRIABLE:
@@ -546,10 +535,10 @@ class ProducerMachine:
         self,
         now: int,
         batch: ProducerBatch,
-        error: str | None,
         result: ProducedPartition,
         sent_as: tuple[int, int],
     ) -> None:
+        error = result.error
         self.accumulator.muted.discard(batch.partition)
         if error in OLD_METADATA:
             self.metadata.wanted = True
@@ -601,27 +590,18 @@ class ProducerMachine:
             self.outputs.append(Failed(handle, batch.partition, error, reason, certain))
 
     def _expire(self, now: int, batch: ProducerBatch) -> None:
-        sent = batch.closed and (batch.has_sequence or batch.attempts > 0 or self._flies(batch))
+        sent = batch.closed and (batch.has_sequence or batch.attempts > 0 or batch.in_flight)
         self.delivery.expire(batch)
         waited = now - batch.created_ms
         message = f"no result within {waited} ms of its batch's beginning (delivery.timeout.ms)"
         self._failed(batch, TIMED_OUT, message, not sent)
 
-    def _flies(self, batch: ProducerBatch) -> bool:
-        return any(
-            one is batch
-            for pending in self.nodes.pending()
-            if pending.kind != TRANSACTION
-            for one, _, _ in pending.what
-        )
-
     # Connections
 
     def _time_out(self, now: int) -> None:
-        """A request that waits too long costs the connection, and whatever else waits there."""
-        for node in self.nodes.timed_out(now):
-            self.outputs.append(Disconnect(node))
-            self._lost(now, node)
+        self.network.time_out(now)
+        self.outputs.extend(map(Disconnect, self.network.gone))
+        self.network.gone.clear()
 
     def _refused(self, reason: Unauthenticated) -> None:
         """A broker does not let this client in: a send that waits fails, as Kafka's does.
@@ -636,79 +616,29 @@ class ProducerMachine:
         while self._waiting:
             self._fail(self._waiting.popleft().record, *reason)
 
-    def _lost(self, now: int, node: int) -> None:
-        pendings = self.nodes.lost(node, now)
-        self.metadata.wanted = True
-        if self._without_broker_since is None:
-            self._without_broker_since = now
-        for pending in pendings:
-            if pending.kind == TRANSACTION:
-                pending.what[0](now, None)
-                continue
-            timed_out = now - pending.sent_ms >= self.config.request_timeout_ms
-            error = TIMED_OUT if timed_out else DISCONNECTED
-            for batch, epoch, sequence in pending.what:
-                result = ProducedPartition(batch.partition, error)
-                self._completed(now, batch, error, result, (epoch, sequence))
-
-    def _ask_for_metadata(self, now: int) -> None:
-        """Ask one node about all topics in use, unless an answer may still come."""
-        metadata = self.metadata
-        if self.nodes.asks("metadata") or now < max(metadata.due_ms(), self._metadata_not_before):
-            return
-        if self._waiting or self.accumulator.incomplete:
-            pass
-        elif metadata.updated_ms is not None and metadata.wanted and not metadata.topics:
-            metadata.wanted = False
-            return
-        metadata.forget_idle(now)
-        self._maybe_rebootstrap(now)
-        node = self.nodes.least_loaded(metadata.nodes, now)
-        if node is None:
-            return
-        wait = self.accumulator.backoff.wait_ms(self._metadata_attempts)
-        self._metadata_not_before = now + wait
-        self._metadata_attempts += 1
-        body = MetadataRequest(tuple(sorted(metadata.topics)), allow_auto_topic_creation=True)
-        correlation_id = self.nodes.sent(now, node, (), kind="metadata")
-        self.outputs.append(Request(self.id, node, correlation_id, body))
-
-    def _maybe_rebootstrap(self, now: int) -> None:
-        """No broker answers any more: begin again with the bootstrap servers (KIP-899)."""
-        since = self._without_broker_since
-        if since is None or not self.config.rebootstraps:
-            return
-        nobody = all(not self.nodes.is_ready(node, now) for node in self.metadata.nodes)
-        if nobody or now - since >= self.config.rebootstrap_trigger_ms:
-            self.metadata.rebootstrap()
-            self._without_broker_since = now
-
     def _ask_for_id(self, now: int) -> None:
         """Ask any node for a producer id, once there is something to send."""
         if (
             not self.config.enable_idempotence
             or self.transactions is not None
             or self.delivery.producer_id != NONE
-            or self.nodes.asks("id")
+            or self.network.is_asking(InitProducerIdRequest)
             or now < self._id_not_before
             or self._fatal is not None
         ):
             return
-        node = self.nodes.least_loaded(self.metadata.nodes, now)
-        if node is None:
-            return
-        correlation_id = self.nodes.sent(now, node, (), kind="id")
-        self.outputs.append(Request(self.id, node, correlation_id, InitProducerIdRequest()))
+        node = self.network.anybody(now)
+        if node is not None:
+            self.network.ask(now, node, InitProducerIdRequest(), self._identified)
 
     def _set_timer(self, now: int) -> None:
         """Come back when the next thing is due; a timer that is set already is not set again."""
         due = min(
             self._next_ready,
             self.accumulator.next_expiry_ms(),
-            self.nodes.next_timeout_ms(),
             min((one.until_ms for one in self._waiting), default=inf),
             self._closed_at,
-            self._metadata_due(now),
+            self.network.due(now),
         )
         if self.transactions is not None:
             due = min(due, self.transactions.due(now))
@@ -719,13 +649,7 @@ class ProducerMachine:
             if due != inf:
                 self.outputs.append(Timer(max(int(due), now), DELIVERY))
 
-    def _metadata_due(self, now: int) -> float:
-        if self.nodes.asks("metadata"):
-            return inf
-        due = max(self.metadata.due_ms(), self._metadata_not_before, now + 1)
-        return max(due, self.nodes.any_ready_at(self.metadata.nodes, now))
-
     def _id_due(self, now: int) -> float:
-        if self.nodes.asks("id") or self._fatal is not None:
+        if self.network.is_asking(InitProducerIdRequest) or self._fatal is not None:
             return inf
-        return max(self._id_not_before, now + 1, self.nodes.any_ready_at(self.metadata.nodes, now))
+        return max(self._id_not_before, self.network.anybody_at(now))

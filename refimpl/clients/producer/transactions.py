@@ -6,24 +6,25 @@ every Kafka from 2.8 on takes: partitions are added before their first batch is 
 under way at a time.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from attrs import define, field
 
-from refimpl.clients.backoff import Backoff
-from refimpl.clients.network import coordinator_at
+from refimpl.clients.coordinator import Coordinator
+from refimpl.clients.errors import COORDINATOR_MOVED, RETRIABLE
+from refimpl.clients.network import NetworkClient
 from refimpl.clients.producer.batch import NONE
 from refimpl.clients.producer.delivery import Delivery
-from refimpl.clients.producer.errors import RETRIABLE, InvalidTransactionState
+from refimpl.clients.producer.errors import InvalidTransactionState
 from refimpl.clients.producer.messages import (
     GroupMetadata,
     TransactionCall,
     TransactionDone,
     TransactionFailed,
 )
-from refimpl.clients.requests import Nodes
+from refimpl.clients.requests import Then
 from refimpl.messages import group as g
 from refimpl.messages import transaction_coordination as t
 from refimpl.messages.broker import TopicPartition
@@ -33,7 +34,6 @@ State: TypeAlias = Literal[
     "uninitialized", "initializing", "ready", "open", "committing", "aborting", "abortable", "fatal"
 ]
 Offsets = Mapping[TopicPartition, tuple[int, int, str]]
-Then = Callable[[int, Any], None]
 
 MOVED = frozenset(("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"))
 TIMED_OUT, FORGOTTEN = "REQUEST_TIMED_OUT", "UNKNOWN_PRODUCER_ID"
@@ -81,11 +81,7 @@ class Transactions:
     timeout_ms: int
     max_block_ms: int
     delivery: Delivery
-    nodes: Nodes
-    #: The nodes that may be asked for a coordinator
-    known: Callable[[], Sequence[int]]
-    backoff: Backoff
-    send: Callable[[int, int, Any, Then], None]
+    network: NetworkClient
     state: State = "uninitialized"
     #: Partitions that are in the transaction, and those that have to be added
     added: set[TopicPartition] = field(factory=set[TopicPartition], init=False)
@@ -103,11 +99,17 @@ class Transactions:
     #: A call of which the application has heard only that it timed out, and what became of it
     _unheard: str | None = field(default=None, init=False)
     _result: tuple[str, str] | None = field(default=None, init=False)
-    _coordinator: int | None = field(default=None, init=False)
-    _of_groups: dict[str, int] = field(factory=dict[str, int], init=False)
+    _coordinator: Coordinator = field(init=False)
+    _of_groups: dict[str, Coordinator] = field(factory=dict[str, Coordinator], init=False)
     _asking: bool = field(default=False, init=False)
+    #: No batch is without a result
+    _is_idle: bool = field(default=True, init=False)
     _not_before: int = field(default=0, init=False)
     _failures: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Begin without a coordinator."""
+        self._coordinator = Coordinator(self.id, self.network, g.TRANSACTION)
 
     # The application
 
@@ -249,54 +251,63 @@ class Transactions:
             waited = f"no result within {self.max_block_ms} ms (max.block.ms)"
             self._refuse_call(TIMED_OUT, waited)
             self._unheard = None if kind == "offsets" else kind
-        if self._asking or now < self._not_before or self.state == "fatal":
+        self._is_idle = is_idle
+        if self.is_asking or now < self._not_before:
             return
-        if self.state == "initializing":
-            self._at_coordinator(now, self._initialize)
-        elif self.state in ("open", "committing") and self.adding:
-            self._at_coordinator(now, self._add_partitions)
-        elif self._offsets is not None:
-            self._send_offsets(now, self._offsets)
-        elif self.is_ending and is_idle:
-            self._end(now)
+        if self._may_end:
+            for partition in [*self.delivery.resolvable()]:
+                self.delivery.resolve(partition)
+            if not self._is_begun:
+                self._ended()
+        wanted = self._next()
+        if wanted is not None:
+            self._at(now, *wanted)
 
     def due(self, now: int) -> float:
         """When there is something to do by time alone."""
         until = inf if self._call is None else self._call.until_ms
-        wants = self.state == "initializing" or self.adding or self._offsets or self.is_ending
-        if self._asking or not wants or self.state == "fatal":
+        wanted = None if self.is_asking else self._next()
+        if wanted is None:
             return until
-        ready = self.nodes.any_ready_at(self._targets(), now)
-        return min(until, max(self._not_before, now + 1, ready))
+        return min(until, max(self._not_before, now + 1, wanted[0].due(now)))
 
-    def _targets(self) -> Iterable[int]:
-        return (*self.known(), *(() if self._coordinator is None else (self._coordinator,)))
+    def _next(self) -> "tuple[Coordinator, Callable[[int], None]] | None":
+        """The next request and its coordinator, None if there is none to send."""
+        if self.state == "fatal":
+            return None
+        if self.state == "initializing":
+            return self._coordinator, self._initialize
+        if self.state in ("open", "committing") and self.adding:
+            return self._coordinator, self._add_partitions
+        sent = self._offsets
+        if sent is not None and not sent.is_added:
+            return self._coordinator, lambda now: self._add_offsets(now, sent)
+        if sent is not None:
+            group = sent.group.group_id
+            found = self._of_groups.setdefault(group, Coordinator(group, self.network))
+            return found, lambda now: self._commit_offsets(now, found, sent)
+        return (self._coordinator, self._end) if self._may_end else None
 
-    def _at_coordinator(self, now: int, ask: Callable[[int, int], None]) -> None:
-        if self._coordinator is None:
-            self._find(now, g.TRANSACTION, self.id, self._found)
-        elif self.nodes.is_ready(self._coordinator, now):
-            ask(now, self._coordinator)
+    @property
+    def _may_end(self) -> bool:
+        return self.is_ending and self._is_idle and not self.adding and self._offsets is None
 
-    def _find(self, now: int, kind: int, key: str, found: Callable[[int], None]) -> None:
-        node = self.nodes.least_loaded(self.known(), now)
-        if node is None:
-            return
+    @property
+    def is_asking(self) -> bool:
+        """True if a request of the transaction is under way."""
+        coordinators = self._coordinator, *self._of_groups.values()
+        return self._asking or any(one.finding for one in coordinators)
 
-        def told(at: int, answer: g.FindCoordinatorResponse | None) -> None:
-            one = None if answer is None else answer.coordinators[0]
-            if one is not None and one.error is None:
-                self._failures = 0
-                found(coordinator_at(one.node_id))
-            else:
-                self._react(at, None if one is None else one.error, keeps_coordinator=True)
+    def _at(self, now: int, coordinator: Coordinator, ask: Callable[[int], None]) -> None:
+        if coordinator.error is not None:
+            error, coordinator.error = coordinator.error, None
+            self._react(now, error)
+        elif coordinator.is_ready(now):
+            ask(now)
+        else:
+            coordinator.find(now)
 
-        self._ask(now, node, g.FindCoordinatorRequest(kind, (key,)), told)
-
-    def _found(self, node: int) -> None:
-        self._coordinator = node
-
-    def _ask(self, now: int, node: int, body: Any, then: Then) -> None:
+    def _ask(self, now: int, body: Any, then: Then, of: Coordinator | None = None) -> None:
         self._asking = True
 
         def answered(at: int, answer: Any) -> None:
@@ -304,9 +315,9 @@ class Transactions:
             if self.state != "fatal":
                 then(at, answer)
 
-        self.send(now, node, body, answered)
+        (of or self._coordinator).ask(now, body, answered)
 
-    def _initialize(self, now: int, node: int) -> None:
+    def _initialize(self, now: int) -> None:
         identity = self.delivery.producer_id, self.delivery.epoch
         body = t.InitTransactionalIdRequest(self.id, self.timeout_ms, *identity)
 
@@ -325,9 +336,9 @@ class Transactions:
             self.state, self.error, self._needs_epoch = "ready", None, False
             self._done("init", "abort", "commit")
 
-        self._ask(now, node, body, told)
+        self._ask(now, body, told)
 
-    def _add_partitions(self, now: int, node: int) -> None:
+    def _add_partitions(self, now: int) -> None:
         asked = tuple(self.adding)
         identity = self.delivery.producer_id, self.delivery.epoch
         body = t.AddPartitionsToTxnRequest(self.id, *identity, asked, transaction_version=0)
@@ -347,22 +358,9 @@ class Transactions:
                 self.adding.pop(partition, None)
                 self.added.add(partition)
 
-        self._ask(now, node, body, told)
+        self._ask(now, body, told)
 
-    def _send_offsets(self, now: int, sent: SentOffsets) -> None:
-        """Add the group's partition, find the group's coordinator, and commit there."""
-        group = sent.group
-        if not sent.is_added:
-            self._at_coordinator(now, lambda at, node: self._add_offsets(at, node, sent))
-            return
-        node = self._of_groups.get(group.group_id)
-        if node is None:
-            found = self._of_groups.__setitem__
-            self._find(now, g.GROUP, group.group_id, lambda to: found(group.group_id, to))
-        elif self.nodes.is_ready(node, now):
-            self._commit_offsets(now, node, sent)
-
-    def _add_offsets(self, now: int, node: int, sent: SentOffsets) -> None:
+    def _add_offsets(self, now: int, sent: SentOffsets) -> None:
         identity = self.delivery.producer_id, self.delivery.epoch
         body = t.AddOffsetsToTxnRequest(self.id, *identity, sent.group.group_id)
 
@@ -373,9 +371,9 @@ class Transactions:
                 return
             self._failures, sent.is_added = 0, True
 
-        self._ask(now, node, body, told)
+        self._ask(now, body, told)
 
-    def _commit_offsets(self, now: int, node: int, sent: SentOffsets) -> None:
+    def _commit_offsets(self, now: int, of: Coordinator, sent: SentOffsets) -> None:
         group = sent.group
         rows = [
             g.CommittedPartition(partition, offset, epoch, metadata)
@@ -389,28 +387,18 @@ class Transactions:
         def told(at: int, answer: g.TxnOffsetCommitResponse | None) -> None:
             wrong = [] if answer is None else [e for _, e in answer.partitions if e is not None]
             if answer is None or wrong:
-                if answer is None or wrong[0] in MOVED | {TIMED_OUT}:
-                    self._of_groups.pop(group.group_id, None)
-                self._react(at, wrong[0] if wrong else None, keeps_coordinator=True)
+                self._react(at, wrong[0] if wrong else None, of)
                 return
             self._failures = 0
             if self._offsets is sent:
                 self._offsets = None
                 self._done("offsets")
 
-        self._ask(now, node, body, told)
+        self._ask(now, body, told, of)
 
     # The end
 
     def _end(self, now: int) -> None:
-        for partition in [*self.delivery.resolvable()]:
-            self.delivery.resolve(partition)
-        if self._is_begun:
-            self._at_coordinator(now, self._end_at)
-        else:
-            self._ended(now)
-
-    def _end_at(self, now: int, node: int) -> None:
         identity = self.delivery.producer_id, self.delivery.epoch
         commits = self.state == "committing"
         body = t.EndTxnRequest(self.id, *identity, commits, transaction_version=0)
@@ -420,25 +408,24 @@ class Transactions:
                 error = None if answer is None else answer.error
                 if error == FORGOTTEN and not commits:  # the coordinator knows of none
                     self._needs_epoch = True
-                    self._ended(at)
+                    self._ended()
                 elif error == "TRANSACTION_ABORTABLE" and not commits:
                     self.fail(error, "the coordinator does not abort it")
                 else:
                     self._react(at, error)
                 return
             self._failures = 0
-            self._ended(at)
+            self._ended()
 
-        self._ask(now, node, body, told)
+        self._ask(now, body, told)
 
-    def _ended(self, now: int) -> None:
+    def _ended(self) -> None:
         """The next transaction may begin, in another epoch if one is needed."""
         self.added.clear()
         self.adding.clear()
         self._is_begun = False
         if self._needs_epoch or self.delivery.restarting:
             self.state = "initializing"
-            self.run(now, is_idle=True)
         else:
             self.state, self.error = "ready", None
             self._done("abort", "commit")
@@ -447,15 +434,15 @@ class Transactions:
         self,
         now: int,
         error: str | None,
+        group: Coordinator | None = None,
         *,
-        keeps_coordinator: bool = False,
         is_abortable: bool = False,
     ) -> None:
         """Do what an error asks for; None is a connection that has ended."""
-        if error is None or error in RETRIABLE:
-            if (error is None or error in MOVED) and not keeps_coordinator:
-                self._coordinator = None
-            self._not_before = now + self.backoff.wait_ms(self._failures)
+        if error is None or error in (MOVED if group is None else COORDINATOR_MOVED):
+            (group or self._coordinator).unknown(now)
+        elif error in RETRIABLE:
+            self._not_before = now + self.network.backoff.wait_ms(self._failures)
             self._failures += 1
         elif error in FENCED:
             self.fail("PRODUCER_FENCED", "another producer has this transactional.id now")

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from refimpl.edge.clients import consumer_codec, transaction_codec
-from refimpl.edge.clients.consumer_codec import NodeAddress
+from refimpl.edge.clients.consumer_codec import NodeAddress, error_of
 from refimpl.messages.broker import (
     MetadataRequest,
     MetadataResponse,
@@ -19,7 +19,6 @@ from refimpl.messages.broker import (
 )
 from refimpl.messages.controller import InitProducerIdRequest, InitProducerIdResponse
 from refimpl.records.schema import Uuid
-from refimpl.wire.errors import error_names
 from refimpl.wire.framing import Buffer
 from refimpl.wire.messages import read_response, write_request
 from refimpl.wire.reader import after_tagged_fields, compact_nullable_string, unsigned_varint
@@ -57,7 +56,7 @@ def handshake(mechanism: str, correlation_id: int, client_id: str) -> list[Buffe
 def handshaken(frame: Buffer) -> SaslAnswer:
     """The answer to a SaslHandshake. Raises WireError."""
     answer = read_response(*SASL_HANDSHAKE, frame, _INT32.size)
-    error = _error(answer.error_code.value)
+    error = error_of(answer.error_code)
     known = f"the broker has {', '.join(answer.mechanisms) or 'none'}"
     return SaslAnswer(error, known if error else "")
 
@@ -71,7 +70,7 @@ def authenticate(auth_bytes: bytes, correlation_id: int, client_id: str) -> list
 def authenticated(frame: Buffer) -> SaslAnswer:
     """The answer to a SaslAuthenticate. Raises WireError."""
     answer = read_response(*SASL_AUTHENTICATE, frame, _HEADER)
-    error, lifetime_s = _error(answer.error_code.value), answer.session_lifetime.total_seconds()
+    error, lifetime_s = error_of(answer.error_code), answer.session_lifetime.total_seconds()
     message = answer.error_message or ""
     return SaslAnswer(error, message, answer.auth_bytes, round(lifetime_s * 1000))
 
@@ -150,7 +149,7 @@ def decode(body: Any, frame: Buffer) -> tuple[Any, Sequence[NodeAddress]]:
             return _metadata(answer), brokers
         case InitProducerIdRequest():
             answer = read_response(INIT_PRODUCER_ID, VERSIONS[INIT_PRODUCER_ID], frame, _HEADER)
-            error = _error(answer.error_code.value)
+            error = error_of(answer.error_code)
             return InitProducerIdResponse(error, answer.producer_id, answer.producer_epoch), []
         case _:
             return consumer_codec.decode(_api(body), body, frame)
@@ -161,20 +160,16 @@ def _api(body: Any) -> consumer_codec.ClientApi:
     return consumer_codec.api_of(body) or transaction_codec.APIS[type(body)]
 
 
-def _error(code: int) -> str | None:
-    return error_names().get(code, "UNKNOWN_SERVER_ERROR") if code else None
-
-
 def _metadata(answer: Any) -> MetadataResponse:
     found: list[PartitionMetadata] = []
     errors: dict[str, str] = {}
     for topic in answer.topics:
-        if (error := _error(topic.error_code.value)) is not None:
+        if (error := error_of(topic.error_code)) is not None:
             errors[topic.name] = error
         for one in topic.partitions:
             partition = TopicPartition(topic.name, one.partition_index)
             isr = frozenset(one.isr_nodes)
-            error = _error(one.error_code.value)
+            error = error_of(one.error_code)
             found.append(PartitionMetadata(partition, error, one.leader_id, one.leader_epoch, isr))
     ids = {one.name: Uuid(one.topic_id.bytes) for one in answer.topics if one.topic_id is not None}
     return MetadataResponse(found, errors, ids)
@@ -191,7 +186,7 @@ def _produced(frame: Buffer) -> ProduceResponse:
             records, message, at = _reasons(frame, at + _PARTITION.size)
             partition = TopicPartition(topic or "", number)
             found.append(
-                ProducedPartition(partition, _error(code), offset, time, start, message, records)
+                ProducedPartition(partition, error_of(code), offset, time, start, message, records)
             )
         at = after_tagged_fields(frame, at)
     return ProduceResponse(found)

@@ -77,7 +77,8 @@ def by_topic(
     return [{key: topic, "partitions": found} for topic, found in topics.items()]
 
 
-def _numbers(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:
+    """Numbers of partitions, topic by topic."""
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
@@ -102,7 +103,7 @@ def _fetch(body: b.FetchRequest) -> Mapping[str, Any]:
         )
         for one in body.partitions
     ]
-    forgotten = _numbers(body.forgotten)
+    forgotten = numbers_by_topic(body.forgotten)
     return {
         "replica_id": -1,
         "max_wait": body.max_wait_ms,
@@ -229,7 +230,8 @@ def _found(body: g.FindCoordinatorRequest, answer: Any) -> g.FindCoordinatorResp
     return g.FindCoordinatorResponse([one])
 
 
-def _commit(body: g.OffsetCommitRequest) -> Mapping[str, Any]:
+def committed(partitions: Iterable[g.CommittedPartition]) -> list[Mapping[str, Any]]:
+    """Offsets to commit, topic by topic."""
     rows = [
         (
             one.partition,
@@ -240,30 +242,37 @@ def _commit(body: g.OffsetCommitRequest) -> Mapping[str, Any]:
                 "committed_metadata": one.metadata,
             },
         )
-        for one in body.partitions
+        for one in partitions
     ]
+    return by_topic(rows)
+
+
+def committed_errors(answer: Any) -> list[tuple[TopicPartition, str | None]]:
+    """The result of each committed offset: its error, None for none."""
+    return [
+        (TopicPartition(topic.name, one.partition_index), error_of(one.error_code))
+        for topic in answer.topics
+        for one in topic.partitions
+    ]
+
+
+def _commit(body: g.OffsetCommitRequest) -> Mapping[str, Any]:
     return {
         "group_id": body.group_id,
         "generation_id_or_member_epoch": body.generation_id,
         "generation_id": body.generation_id,
         "member_id": body.member_id,
         "group_instance_id": body.group_instance_id,
-        "topics": by_topic(rows),
+        "topics": committed(body.partitions),
     }
 
 
 def _committed(body: Any, answer: Any) -> g.OffsetCommitResponse:
-    return g.OffsetCommitResponse(
-        [
-            (TopicPartition(topic.name, one.partition_index), error_of(one.error_code))
-            for topic in answer.topics
-            for one in topic.partitions
-        ]
-    )
+    return g.OffsetCommitResponse(committed_errors(answer))
 
 
 def _wanted(body: g.OffsetFetchRequest) -> list[Mapping[str, Any]]:
-    numbers = _numbers(name for name, _ in body.partitions or ())
+    numbers = numbers_by_topic(name for name, _ in body.partitions or ())
     return [{"name": topic, "partition_indexes": found} for topic, found in numbers.items()]
 
 

@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from refimpl.edge.clients.consumer_codec import ClientApi, by_topic, error_of
+from refimpl.edge.clients.consumer_codec import (
+    ClientApi,
+    committed,
+    committed_errors,
+    error_of,
+    numbers_by_topic,
+)
 from refimpl.messages import group as g
 from refimpl.messages import transaction_coordination as t
 from refimpl.messages.broker import TopicPartition
@@ -28,9 +34,7 @@ def _initialized(body: Any, answer: Any) -> InitProducerIdResponse:
 
 
 def _add_partitions(body: t.AddPartitionsToTxnRequest) -> Mapping[str, Any]:
-    topics: dict[str, list[int]] = {}
-    for topic, number in body.partitions:
-        topics.setdefault(topic, []).append(number)
+    topics = numbers_by_topic(body.partitions)
     found = [{"name": topic, "partitions": numbers} for topic, numbers in topics.items()]
     named = {f"v3_and_below_{name}": value for name, value in _identity(body).items()}
     return {**named, "v3_and_below_topics": found}
@@ -55,36 +59,18 @@ def _added_offsets(body: Any, answer: Any) -> t.AddOffsetsToTxnResponse:
 
 
 def _commit_offsets(body: g.TxnOffsetCommitRequest) -> Mapping[str, Any]:
-    rows = [
-        (
-            one.partition,
-            {
-                "partition_index": one.partition.partition,
-                "committed_offset": one.offset,
-                "committed_leader_epoch": one.leader_epoch,
-                "committed_metadata": one.metadata,
-            },
-        )
-        for one in body.partitions
-    ]
     return {
         **_identity(body),
         "group_id": body.group_id,
         "generation_id": body.generation_id,
         "member_id": body.member_id,
         "group_instance_id": body.group_instance_id,
-        "topics": by_topic(rows),
+        "topics": committed(body.partitions),
     }
 
 
 def _committed_offsets(body: Any, answer: Any) -> g.TxnOffsetCommitResponse:
-    return g.TxnOffsetCommitResponse(
-        [
-            (TopicPartition(topic.name, one.partition_index), error_of(one.error_code))
-            for topic in answer.topics
-            for one in topic.partitions
-        ]
-    )
+    return g.TxnOffsetCommitResponse(committed_errors(answer))
 
 
 def _end(body: t.EndTxnRequest) -> Mapping[str, Any]:

@@ -1,12 +1,13 @@
 """The transactions of a producer, without brokers: what each answer leads to."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from attrs import define, field
 
 from refimpl.clients.backoff import Backoff
+from refimpl.clients.metadata import ClientMetadata
+from refimpl.clients.network import NetworkClient
 from refimpl.clients.producer.delivery import Delivery
 from refimpl.clients.producer.errors import InvalidTransactionState
 from refimpl.clients.producer.messages import (
@@ -19,7 +20,7 @@ from refimpl.clients.producer.transactions import Transactions
 from refimpl.clients.requests import Nodes
 from refimpl.messages import group as g
 from refimpl.messages import transaction_coordination as t
-from refimpl.messages.broker import Timer, TopicPartition
+from refimpl.messages.broker import Request, Response, Timer, TopicPartition
 from refimpl.messages.controller import InitProducerIdResponse
 from tests.refimpl.clients.producer.transaction_scripts import (
     PlayTransactions,
@@ -35,26 +36,26 @@ class Bench:
     """A producer's transactions, and the one request that waits for its answer."""
 
     now: int = 0
-    asked: tuple[int, Any, Callable[[int, Any], None]] | None = None
+    asked: Request | None = None
     idle: bool = True
     seen: list[str] = field(factory=list[str])
+    network: NetworkClient = field(init=False)
     machine: Transactions = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         backoff = Backoff(100, 1000, lambda: 0.5)
         nodes = Nodes(backoff, 30_000, 5)
-        delivery = Delivery()
-        self.machine = Transactions(
-            *("id", 60_000, 5_000, delivery, nodes, lambda: [1], backoff, self.send)
+        self.network = NetworkClient(
+            *(-1, nodes, ClientMetadata([1]), backoff, True, False, 0),
         )
-
-    def send(self, now: int, node: int, body: Any, then: Callable[[int, Any], None]) -> None:
-        assert self.asked is None
-        self.asked = node, body, then
-        self.seen.append(type(body).__name__)
+        self.machine = Transactions("id", 60_000, 5_000, Delivery(), self.network)
 
     def run(self) -> None:
         self.machine.run(self.now, is_idle=self.idle)
+        while self.network.outputs:
+            assert self.asked is None
+            self.asked = asked = self.network.outputs.pop()
+            self.seen.append(type(asked.body).__name__)
 
     def call(self, kind: Any, **more: Any) -> None:
         self.machine.call(self.now, TransactionCall(kind, kind, **more))
@@ -62,15 +63,14 @@ class Bench:
 
     def answer(self, body: Any) -> None:
         assert self.asked is not None
-        _, _, then = self.asked
-        self.asked = None
-        then(self.now, body)
+        number, self.asked = self.asked.correlation_id, None
+        self.network.answered(self.now, Response(1, -1, number, body))
         self.run()
 
     def good(self) -> Any:
         """The answer that all is well."""
         assert self.asked is not None
-        body = self.asked[1]
+        body = self.asked.body
         match body:
             case g.FindCoordinatorRequest(_, keys):
                 return g.FindCoordinatorResponse([g.FoundCoordinator(keys[0], None, 1)])
@@ -107,7 +107,7 @@ class Bench:
             if self.asked is None:
                 self.now += 100
                 self.run()
-            elif type(self.asked[1]).__name__ == until:
+            elif type(self.asked.body).__name__ == until:
                 return
             else:
                 self.answer(self.good())
@@ -395,7 +395,7 @@ def test_a_producer_that_may_not_have_its_id_may_ask_again(error: str) -> None:
     assert [(one.error, one.abortable) for one in bench.results()] == [(error, True)]
     bench.call("init")
     assert bench.asked is not None
-    assert bench.asked[1][2:] == (-1, -1)  # whoever has it now is fenced, and not this one
+    assert bench.asked.body[2:] == (-1, -1)  # whoever has it now is fenced, and not this one
     bench.settle()
     assert bench.results() == [TransactionDone("init")]
 

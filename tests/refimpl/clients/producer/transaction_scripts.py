@@ -6,9 +6,10 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from refimpl.clients.network import node_of
+from refimpl.clients.errors import RETRIABLE
+from refimpl.clients.network import NetworkClient, node_of
 from refimpl.clients.producer.config import ProducerConfig
-from refimpl.clients.producer.errors import RETRIABLE, InvalidTransactionState
+from refimpl.clients.producer.errors import InvalidTransactionState
 from refimpl.clients.producer.machine import ProducerMachine
 from refimpl.clients.producer.messages import (
     Failed,
@@ -121,17 +122,13 @@ class TransactionsLikeKafka(Transactions):
     differs: bool = False
 
     @property
-    def is_asking(self) -> bool:
-        return self._asking
-
-    @property
     def has_offsets(self) -> bool:
         return self._offsets is not None
 
     def batch_failed(self, error: str, message: str) -> None:
         # Kafka's client gives the sequences of such a batch to another one, in the same epoch;
         # and a call that waits for an answer fails with it, and not before.
-        waits = self._asking and self._call is not None
+        waits = self.is_asking and self._call is not None
         self.differs |= self.is_ending and error != "TRANSACTION_ABORTED"
         self.differs |= self.state == "open" and waits
         self.compare(error)
@@ -145,6 +142,14 @@ class TransactionsLikeKafka(Transactions):
         """Of several errors Kafka's client says the last one."""
         known = self.error
         self.differs |= self.state == "abortable" and known is not None and error != known[0]
+
+
+@define(eq=False)
+class NetworkLikeKafka(NetworkClient):
+    """There a lookup never waits for the answers of a leader."""
+
+    def anybody(self, now: int) -> int:
+        return 100
 
 
 @define(eq=False)
@@ -167,9 +172,7 @@ class ProducerLikeKafka(ProducerMachine):
         if not self.like_kafka.is_asking:
             # Kafka's client sends these again, with other sequences in the same epoch.
             again = [
-                one
-                for one in self.accumulator.incomplete
-                if one.has_sequence and not self._flies(one)
+                one for one in self.accumulator.incomplete if one.has_sequence and not one.in_flight
             ]
             self.like_kafka.differs |= bool(again and self.delivery.restarting)
             super()._fail_unsent(error, message)
@@ -214,10 +217,13 @@ class PlayTransactions(Play):
         kafka = LikeKafka(True, script["in_flight"], True, first_alone=False, remembers_sent=False)
         ours = self.machine.transactions
         assert ours is not None
-        backoff = evolve(ours.backoff, first_ms=0)
+        network = self.machine.network
+        backoff = evolve(network.backoff, first_ms=0)
+        network = self.machine.network = NetworkLikeKafka(
+            *(-1, network.nodes, network.metadata, backoff, True, False, LONG)
+        )
         self.machine.transactions = TransactionsLikeKafka(
-            *("id", 60_000, script["max_block"], kafka, ours.nodes, lambda: [100], backoff),
-            ours.send,
+            *("id", 60_000, script["max_block"], kafka, network)
         )
         self.machine.delivery = self.machine.accumulator.delivery = kafka
         self.machine.accumulator.held = self.machine.transactions.adding
@@ -298,10 +304,9 @@ class PlayTransactions(Play):
 
     def lose(self, request: Request) -> None:
         """The answer never comes: of this request alone, as it has its own connection."""
-        pending = self.machine.nodes.answered(request.correlation_id)
-        assert pending is not None
         self.see(request.body, "NETWORK_EXCEPTION")
-        pending.what[0](self.now, None)
+        lost = Response(request.target, -1, request.correlation_id, None)
+        self.machine.network.answered(self.now, lost)
         self.give(Timer(self.now, ""))
 
     def see(self, body: Any, error: str | None) -> None:

@@ -1,25 +1,28 @@
-"""The coordinator of a consumer's group: found, asked, and found again when it has moved."""
+"""The coordinator of a group or a transactional id: found, asked, and found again when it moves."""
 
 from math import inf
 from typing import Any
 
 from attrs import define, field
 
-from refimpl.clients.consumer.errors import COORDINATOR_BUSY, COORDINATOR_MOVED
-from refimpl.clients.network import NetworkClient, Then, coordinator_at
+from refimpl.clients.errors import COORDINATOR_BUSY, COORDINATOR_MOVED, RETRIABLE
+from refimpl.clients.network import NetworkClient, coordinator_at
+from refimpl.clients.requests import Then
 from refimpl.messages.group import GROUP, FindCoordinatorRequest, FindCoordinatorResponse
 
 
 @define(eq=False)
 class Coordinator:
-    """The broker that a group's requests go to."""
+    """The broker that the requests of one key go to."""
 
-    group: str
+    key: str
     network: NetworkClient
+    kind: int = GROUP
     target: int | None = None
     #: Why there can be none, such as GROUP_AUTHORIZATION_FAILED
     error: str | None = None
-    _finding: bool = field(default=False, init=False)
+    #: An answer may still come
+    finding: bool = field(default=False, init=False)
     _not_before: int = field(default=0, init=False)
     _failures: int = field(default=0, init=False)
 
@@ -34,21 +37,22 @@ class Coordinator:
 
     def find(self, now: int) -> None:
         """Look it up, unless it is known, or an answer may still come."""
-        if self.target is not None or self._finding or now < self._not_before:
+        if self.target is not None or self.finding or now < self._not_before:
             return
         node = self.network.anybody(now)
         if node is not None:
-            self._finding = True
-            self.network.ask(now, node, FindCoordinatorRequest(GROUP, (self.group,)), self._found)
+            self.finding = True
+            body = FindCoordinatorRequest(self.kind, (self.key,))
+            self.network.ask(now, node, body, self._found)
 
     def _found(self, now: int, answer: FindCoordinatorResponse | None) -> None:
-        self._finding = False
+        self.finding = False
         found = None if answer is None else answer.coordinators[0]
         if found is not None and found.error is None:
             self.target = coordinator_at(found.node_id)
             self._failures, self.error = 0, None
             return
-        if found is not None and found.error not in COORDINATOR_MOVED | COORDINATOR_BUSY:
+        if found is not None and found.error not in RETRIABLE:
             self.error = found.error
         self._wait(now)
 
@@ -75,8 +79,4 @@ class Coordinator:
         """When it must be looked up."""
         if self.target is not None:
             return self.network.nodes.ready_at(self.target)
-        if self._finding:
-            return inf
-        nodes = self.network.metadata.nodes
-        ready = self.network.nodes.any_ready_at(nodes, now)
-        return max(self._not_before, now + 1, ready)
+        return inf if self.finding else max(self._not_before, self.network.anybody_at(now))
