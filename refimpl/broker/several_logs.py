@@ -6,7 +6,6 @@ the next start.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from uuid import uuid4
 
 from attrs import define, field
 
@@ -117,8 +116,8 @@ class SeveralLogs:
         """An empty log in that directory; the cleaner leaves the current one alone meanwhile."""
         source, target = self.directories[self.directory_of(partition)], self.directories[directory]
         config = source.directory.logs[partition].config
-        topic_id, unique = source.topic_ids.get(partition.topic, NO_ID), uuid4().hex
-        target.directory.create_future(partition, topic_id, unique, config, target.now_ms())
+        topic_id, now = source.topic_ids.get(partition.topic, NO_ID), target.now_ms()
+        target.directory.create_future(partition, topic_id, f"{now:032x}", config, now)
         return self._note(directory, partition)
 
     def _note(self, number: int, partition: TopicPartition) -> Future:
