@@ -42,12 +42,18 @@ PEER = "PEER"
 CLIENT = CONSUMER
 """The node id of whoever asks by the wire."""
 
+REGISTRATION_MS = "initial.broker.registration.timeout.ms"
+
 Observe = Callable[[int, Any], None]
 """Told what a node observed: broker id, and one of `refimpl.messages.observations`."""
 
 Answers: TypeAlias = Sequence[tuple[Callable[[Any], None], Any, Callable[[], None] | None]]
 """Whom to give an answer, the answer, and what to do once it is given."""
 _Interrupted: TypeAlias = tuple[Answers, Sequence[Any]]
+
+
+class NotTakenIn(TimeoutError):
+    """The broker is registered by nobody, or was told of nothing, in time."""
 
 
 @define(eq=False, repr=False)
@@ -147,6 +153,32 @@ class BrokerHost:
         self._carry_out(self.node.start(self.clock.now(), logs.partitions()))
         self.network.run()
 
+    async def join(self) -> None:
+        """Start a process, and let clients in once the cluster has taken the broker in.
+
+        Raises UnusableDirectory, OSError for a port in use, and NotTakenIn after
+        `initial.broker.registration.timeout.ms`; the process has ended then.
+        """
+        try:
+            await self.start()
+            await self._taken_in(int(str(self.configs[REGISTRATION_MS])) / 1000)
+            self.accept()
+        except BaseException:
+            self.kill()
+            raise
+
+    async def _taken_in(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self.registered:
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            reason = f": {self.waits_for}" if self.waits_for else ""
+            raise NotTakenIn(
+                f"broker {self.id} was not taken into the cluster within {timeout_s:g} s "
+                f"({REGISTRATION_MS}){reason}"
+            ) from None
+
     def _logs(self, disks: Sequence[Disk], begun: Begun) -> "_Logs | _SeveralLogs":
         each = [self._logs_on(disk, begun) for disk in disks]
         return each[0] if len(each) == 1 else _SeveralLogs(each, begun, self.directory)
@@ -219,6 +251,11 @@ class BrokerHost:
         known = self.node.metadata.brokers.get(self.id)
         epoch = self.node.context.broker_epoch
         return epoch >= 0 and known is not None and known.broker_epoch == epoch and not known.fenced
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps it from being registered, in words, if that is known."""
+        return ""
 
     def peer_registered(self, broker: int) -> tuple[str, int] | None:
         """The address on which a broker listens for its peers, as far as this one was told."""

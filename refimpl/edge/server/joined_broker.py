@@ -4,14 +4,12 @@ Its parent sends a line of JSON to its standard input and keeps that open: where
 this process, at once.
 """
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import asdict, define, field, frozen
 
-from refimpl.configs import Configs
 from refimpl.edge.server.host import BrokerHost
 from refimpl.edge.server.layout import Layout
 from refimpl.edge.server.peers import PeerNetwork
@@ -19,10 +17,6 @@ from refimpl.messages.controller import CONTROLLER
 
 LOOPBACK = "127.0.0.1"
 """The host at which processes of one machine hear each other, wherever clients come from."""
-
-
-class NotTakenIn(TimeoutError):
-    """The controller has not taken the broker into the cluster in time."""
 
 
 @frozen
@@ -103,27 +97,11 @@ class JoinedBroker:
             peer=(LOOPBACK, peer_port),
         )
         self.broker.port = self.port
-        name = "initial.broker.registration.timeout.ms"
-        timeout_ms = int(str(Configs(layout.static)[name]))
         try:
-            await self.broker.start()
-            async with asyncio.timeout(timeout_ms / 1000):
-                while not self.broker.registered:
-                    await asyncio.sleep(0.005)
-            self.broker.accept()
-        except TimeoutError:
-            self._end()
-            raise NotTakenIn(
-                f"broker {joining.number} was not taken into the cluster within "
-                f"{timeout_ms / 1000:g} s ({name})"
-            ) from None
+            await self.broker.join()
         except BaseException:
-            self._end()
+            self.network.close()
             raise
-
-    def _end(self) -> None:
-        self.broker.kill()
-        self.network.close()
 
     async def stop_all(self) -> None:
         """Hand leadership over, and end."""

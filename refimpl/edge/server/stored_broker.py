@@ -42,10 +42,6 @@ class NoStore(TimeoutError):
     """No ZooKeeper server has answered in time."""
 
 
-class NotTakenIn(TimeoutError):
-    """The broker is registered by nobody, or was told of nothing, in time."""
-
-
 @define(eq=False)
 class StoredBroker:
     """Broker `id` on `port`, whose peers find it by the store; `start` returns when it serves."""
@@ -114,24 +110,10 @@ class StoredBroker:
             seed=self.seed,
         )
         try:
-            await self.broker.start()
-            await self._registered(int(str(configs["initial.broker.registration.timeout.ms"])))
-            self.broker.accept()
+            await self.broker.join()
         except BaseException:
-            self.broker.kill()
             self.network.close()
             raise
-
-    async def _registered(self, timeout_ms: int) -> None:
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while not self.broker.registered:
-                    await asyncio.sleep(0.005)
-        except TimeoutError:
-            raise NotTakenIn(
-                f"broker {self.id} was not taken into the cluster within {timeout_ms / 1000:g} s "
-                f"(initial.broker.registration.timeout.ms): {self.broker.waits_for}"
-            ) from None
 
     async def stop_all(self) -> None:
         """Hand leadership over, and end."""
