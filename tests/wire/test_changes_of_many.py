@@ -376,8 +376,9 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
-    """One broker."""
-    with BlockingCluster(brokers=1) as cluster:
+    """One broker, whose share groups are assigned at once."""
+    configs = {"group.share.assignment.interval.ms": "0"}
+    with BlockingCluster(brokers=1, configs=configs) as cluster:
         first, _, _ = cluster.bootstrap.partition(",")
         with Client.connect(int(first.rpartition(":")[2])) as client:
 
