@@ -234,7 +234,7 @@ def test_an_aborted_transaction_leaves_the_group_where_it_was(case: str, tmp_pat
 
 def share(
     *calls: tuple[str, str, int, str],
-    at: tuple[int, ...] = (),
+    at: tuple[float, ...] = (),
     group: Settings = KEPT,
     deleted: bool = False,
 ) -> Tell:
@@ -248,7 +248,7 @@ def share(
         w.call("scan#0", "list_offsets", query="earliest", offsets={PARTITION: 0})
         w.call("p#0", "send", records=[ROOT | {"offset": 0, "id": 1}])
         for second, (who, op, number, outcome) in enumerate(calls, 1):
-            w.now = (at[second - 1] if at else second) * SECOND
+            w.now = round((at[second - 1] if at else second) * SECOND)
             if op in ("committed", "commit"):
                 about = {"partitions": [PARTITION], "offsets": {PARTITION: number}, "group": "s"}
                 w.call(f"{who}#0", op, outcome=outcome, **about)
@@ -275,6 +275,16 @@ NO_LOCK: Settings = {"lock_ms": None}
 SHARING: dict[str, tuple[str, Tell, str]] = {
     "one after the other": ("S1", share(A1, A_BACK, B2, B_OK), "holds"),
     "two at a time": ("S1", share(A1, B1, A_OK), "violated"),
+    "until the moment in which it is acknowledged": (
+        "S1",
+        share(A1, B1, A_OK, at=(1, 2, 2 + 2 / SECOND)),
+        "violated",
+    ),
+    "from the moment in which it is acknowledged": (
+        "S1",
+        share(A1, B1, A_OK, at=(1, 2, 2 + 1 / SECOND)),
+        "holds",
+    ),
     "after the lock time": ("S1", share(A1, B2, A_LATE, B_OK, at=(1, 40, 41, 42)), "holds"),
     "a lock that was renewed": (
         "S1",

@@ -12,7 +12,7 @@ from refimpl.records.coordinators import (
     OffsetCommitValue,
     RecordType,
 )
-from refimpl.records.transactional import InTransaction
+from refimpl.records.transactional import InTransaction, TransactionEnd
 from tests.refimpl.groups.coordinating import NOW, Log, elected
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -86,3 +86,19 @@ def test_groups_are_those_with_a_value_and_those_with_offsets_as_written_or_as_c
     assert sorted(store.group_ids(committed=True)) == ["old", "simple"]
     store.commit(8)
     assert sorted(store.group_ids(committed=True)) == ["later", "new", "simple"]
+
+
+def test_a_transaction_holds_nothing_but_offsets() -> None:
+    store = new_store()
+    store.replay(InTransaction(record_of("c", ClassicGroup(since=NOW)), 7))
+    store.replay(TransactionEnd(7, True))
+    assert store.group_ids() == []
+
+
+def test_a_simple_group_whose_last_offset_was_deleted_by_request_is_still_one() -> None:
+    store = new_store()
+    store.replay(commit(1))
+    store.replay(tombstone("g", T0))
+    assert store.group_ids() == []
+    store.emptied["g"] = None
+    assert store.group_ids() == store.group_ids(committed=True) == ["g"]
