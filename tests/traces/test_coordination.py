@@ -409,6 +409,24 @@ def test_a_share_group_lends_counts_and_disposes(case: str, tmp_path: Path) -> N
         assert 1 <= len(rows) <= 4
 
 
+@pytest.mark.parametrize(("later_ns", "expected"), [(0, "holds"), (1, "violated")])
+def test_a_static_member_is_replaced_by_whoever_joins_after_it_had(
+    later_ns: int, expected: str, tmp_path: Path
+) -> None:
+    """A join that may have come first, in the moment of an answer, has replaced nobody for sure."""
+
+    def tell(w: Fixture) -> None:
+        w.meta["topics"]["t"]["partitions"] = 1
+        w.meta["consumers"] = {one: {"group": "g"} for one in ("a", "b")}
+        member: Settings = {"group": "g", "instance": "i", "partitions": [PARTITION]}
+        w.call("a#0", "assigned", member="m", generation=1, **member)
+        w.now += later_ns - 2  # the answer came one before, and the next call would come two later
+        w.call("b#0", "assigned", member="n", generation=2, **member)
+        w.call("a#0", "commit", group="g", instance="i", generation=1, offsets={PARTITION: 1})
+
+    assert judge(tmp_path, tell, "G11").verdict == expected
+
+
 def test_a_share_group_that_reads_everything_may_be_given_what_was_aborted(tmp_path: Path) -> None:
     lines, settings = injected(fixture(3, 15), IN_CALLS["share_what_was_aborted"])
     group = settings["share_groups"]["sharing"]
