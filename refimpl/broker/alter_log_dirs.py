@@ -14,6 +14,7 @@ from refimpl.broker.errors import (
     PartitionOffline,
     ReplicaNotAvailable,
     TopicNameTooLong,
+    UnknownTopicOrPartition,
 )
 from refimpl.broker.log_manager import LogManager
 from refimpl.errors import Refusal, StorageDamage, StorageOffline
@@ -75,7 +76,9 @@ class ReplicaAlterLogDirs:
             raise PartitionOffline(context.id, name, context.offline[name])
         if name not in context.partitions:
             logs.prefer(name, directory)
-            raise ReplicaNotAvailable(context.id, name)
+            if name in context.known:
+                raise ReplicaNotAvailable(context.id, name)
+            raise UnknownTopicOrPartition(context.id, name)
         future = logs.futures().get(name)
         if future is not None and future.directory != directory:
             logs.stop_moving(name)

@@ -323,9 +323,11 @@ def test_a_directory_fails_while_logs_move(tmp_path: Path, bad: int) -> None:
 def test_a_partition_that_comes_later_is_put_where_an_operator_wants_it(tmp_path: Path) -> None:
     async def test() -> None:
         places = places_of(tmp_path)
-        async with cluster_in(tmp_path, 1) as cluster:
-            assert await move(cluster, places[1], 0, 1) == {"replica_not_available"}
-            await cluster.create_topic("t", partitions=2, replicas=1)
+        async with cluster_in(tmp_path, 2) as cluster:
+            assert await move(cluster, places[1], 0, 1) == {"unknown_topic_or_partition"}
+            await cluster.create_topic("u", 1, assignments={0: [2]})
+            assert await move(cluster, places[1], 0, topic="u") == {"replica_not_available"}
+            await cluster.create_topic("t", 2, assignments={0: [1], 1: [1]})
             assert (folders(places[0]), folders(places[1])) == (set(), {0, 1})
             long = "x" * 249
             assert await move(cluster, places[1], 0, topic=long) == {"invalid_topic_exception"}
