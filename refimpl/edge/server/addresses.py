@@ -15,7 +15,7 @@ from refimpl.configs.values import ConfigError
 
 _LISTENER = re.compile(r"([A-Za-z0-9_.-]+)://(.*):([0-9]{1,5})")
 _MOST_PORT = (1 << 16) - 1
-_ANYWHERE = ("", "0.0.0.0", "::")
+_ANYWHERE = ("0.0.0.0", "::")
 PLAINTEXT = "PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -60,7 +60,7 @@ def listener_of(values: Mapping[str, str]) -> tuple[str, int] | None:
 
 def advertised_listeners_of(values: Mapping[str, str]) -> Mapping[str, tuple[str, int]]:
     """Host and port of each listener that clients are told to connect to, where they are not those
-    where we listen: a proxy's, or those outside of a container.
+    where we listen: a proxy's, or those outside of a container. An empty host is the listener's.
 
     Raises ConfigError, also for a host that nobody can connect to.
     """

@@ -207,9 +207,9 @@ class BrokerHost:
             )
             self._others.append(more)
             taken = more.listen(host, port, accepts=accepts)
-            told = self.advertised.get(name, (host, taken))
+            known, at = self.advertised.get(name, (host, taken))
             protocol = protocol_of(self.configs.static, name)
-            self._endpoints_also.append(Endpoint(name, *told, protocol))
+            self._endpoints_also.append(Endpoint(name, known or host, at, protocol))
 
     def _new_node(self, logs: LogDirectory, incarnation: int) -> Node:
         return Node(
@@ -232,7 +232,8 @@ class BrokerHost:
         host, port = self.advertised.get(self.listener_name, (self.host, self.port))
         protocol = protocol_of(self.configs.static, self.listener_name)
         peers = () if self.peer is None else (Endpoint(PEER, *self.peer),)
-        return (Endpoint(self.listener_name, host, port, protocol), *self._endpoints_also, *peers)
+        own = Endpoint(self.listener_name, host or self.host, port, protocol)
+        return (own, *self._endpoints_also, *peers)
 
     def _log_config(self) -> LogConfig:
         expiration = self.configs["producer.id.expiration.ms"]
