@@ -18,9 +18,14 @@ class Coordinator:
     key: str
     network: NetworkClient
     kind: int = GROUP
+    #: Its connection is given up with it, as Kafka's consumer does, and its producer does not
+    gives_up: bool = True
     target: int | None = None
     #: Why there can be none, such as GROUP_AUTHORIZATION_FAILED
     error: str | None = None
+    #: Lookups that have failed, and the error of the last one
+    failed: int = field(default=0, init=False)
+    failure: str = field(default="", init=False)
     #: An answer may still come
     finding: bool = field(default=False, init=False)
     _not_before: int = field(default=0, init=False)
@@ -52,8 +57,10 @@ class Coordinator:
             self.target = coordinator_at(found.node_id)
             self._failures, self.error = 0, None
             return
-        if found is not None and found.error not in RETRIABLE:
-            self.error = found.error
+        self.failed += 1
+        self.failure = "NETWORK_EXCEPTION" if found is None else found.error or ""
+        if self.failure not in RETRIABLE:
+            self.error = self.failure
         self._wait(now)
 
     def _wait(self, now: int) -> None:
@@ -61,9 +68,13 @@ class Coordinator:
         self._failures += 1
 
     def unknown(self, now: int) -> None:
-        """It is another broker now, or does not answer."""
-        self.target = None
+        """It is another broker now, or does not answer: no answer of it is waited for."""
+        node, self.target = self.target, None
+        if node is None:
+            return
         self._wait(now)
+        if self.gives_up and self.network.nodes.in_flight(node):
+            self.network.given_up.append(node)
 
     def is_trouble(self, now: int, error: str | None) -> bool:
         """True if an error, or an answer that did not come, is about the coordinator itself.

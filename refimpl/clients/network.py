@@ -43,6 +43,8 @@ class NetworkClient:
     all_topics: bool = False
     #: Requests, and what a client puts among them
     outputs: list[Any] = field(factory=list[Any], init=False)
+    #: Nodes of which no answer is waited for any more
+    given_up: list[int] = field(factory=list[int], init=False)
     #: Nodes whose connection is to be given up
     gone: list[int] = field(factory=list[int], init=False)
     _not_before: int = field(default=0, init=False)
@@ -101,7 +103,9 @@ class NetworkClient:
 
     def time_out(self, now: int) -> None:
         """A request that waits too long costs the connection, and whatever else waits there."""
-        for node in self.nodes.timed_out(now):
+        nodes = {*self.nodes.timed_out(now), *self.given_up}
+        self.given_up.clear()
+        for node in sorted(nodes):
             self.gone.append(node)
             self.lost(now, node)
 

@@ -24,6 +24,7 @@ from refimpl.messages.broker import TopicPartition
 
 OUT, JOINING, ASSIGNING, SYNCING, STABLE = "out", "joining", "assigning", "syncing", "stable"
 LOST = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"))
+FENCED = "FENCED_INSTANCE_ID"
 #: What a rebalance may take longer than its time-out
 GRACE_MS = 5000
 
@@ -36,8 +37,17 @@ class ClassicMembership(Membership):
     consumer: ClassicConsumer = field(init=False)
     #: It must join again, as soon as the application polls
     rejoin: bool = field(default=True, init=False)
-    #: The listener is called before it joins
+    #: A join is under way, up to its assignment
+    is_joining: bool = field(default=False, init=False)
+    #: The listener is called before it joins, and has been
     _preparing: bool = field(default=False, init=False)
+    _prepared: bool = field(default=False, init=False)
+    #: Kafka's member gives partitions up without another commit once it has joined
+    commits_twice: bool = field(default=True, init=False)
+    #: Its assignment, of which the application hears when it polls
+    taken: frozenset[TopicPartition] | None = field(default=None, init=False)
+    #: The topics that its last join named
+    _joined_topics: frozenset[str] = field(default=frozenset(), init=False)
     _protocol: str | None = field(default=None, init=False)
     _assignor: Assignor = field(init=False)
     _members: tuple[Member, ...] = field(default=(), init=False)
@@ -67,9 +77,8 @@ class ClassicMembership(Membership):
         return frozenset(TopicPartition(*one) for one in self.consumer.owned)  # pyright: ignore
 
     def subscribe(self, topics: frozenset[str]) -> None:
-        """It reads these topics from now on, and joins to say so."""
-        if topics != self.topics:
-            self.topics, self.rejoin = topics, True
+        """It reads these topics from now on, and joins with the next poll to say so."""
+        self.topics = topics
 
     # Time
 
@@ -78,15 +87,21 @@ class ClassicMembership(Membership):
         if self.ended:
             return
         if not self.coordinator.is_ready(now):
-            self.coordinator.find(now)
+            if self.coordinator.target is None:
+                self._heard_ms = now
+            if polling or self.lives:
+                self.coordinator.find(now)
             return
-        if self.state == STABLE and self._added():
-            self.rejoin = True
+        if polling and self.state == STABLE:
+            self.rejoin |= self._added() or self.topics != self._joined_topics
         if self.state == ASSIGNING:
             self._assign(now)
-        elif (self.state == STABLE and not self.rejoin) or (self.state == STABLE and not polling):
+        if self.lives:
             self._heartbeat(now)
-        elif polling and self.state in (OUT, STABLE) and self.rejoin and now >= self.not_before:
+        if polling and self.taken is not None and self.owner.is_settled:
+            taken, self.taken = self.taken, None
+            self._take_over(now, taken)
+        if polling and self.rejoin and not self.is_joining and now >= self.not_before:
             self._prepare(now)
 
     def due(self, now: int, polling: bool) -> float:
@@ -94,12 +109,23 @@ class ClassicMembership(Membership):
         if self.ended:
             return inf
         if not self.coordinator.is_ready(now):
-            return self.coordinator.due(now)
-        if self.state == STABLE:
-            return inf if self.asking else max(self.next_heartbeat, now + 1)
-        if self.state == OUT and polling and not self._preparing:
-            return max(self.not_before, now + 1)
-        return inf
+            return self.coordinator.due(now) if polling or self.lives else inf
+        due = inf
+        if self.lives:
+            due = max(min(self.next_heartbeat, self._session_ends), now + 1)
+        if polling and self.rejoin and not self.is_joining and now < self.not_before:
+            due = min(due, self.not_before)
+        return due
+
+    @property
+    def rejoins(self) -> bool:
+        """True from the time on that it must join, until it has joined."""
+        return self.rejoin or self.is_joining
+
+    @property
+    def lives(self) -> bool:
+        """True if the group waits for its heartbeats."""
+        return self.state in (ASSIGNING, SYNCING, STABLE) and not self.ended
 
     def _added(self) -> bool:
         """True if it leads, and topics have more partitions than it has assigned."""
@@ -113,27 +139,39 @@ class ClassicMembership(Membership):
     # Joining
 
     def _prepare(self, now: int) -> None:
-        """Give up what has to be given up before a join, then join."""
+        """Give up what has to be given up before a join, then join; once for all its attempts."""
         if not self.owner.is_settled or self._preparing:
             return
+        if self._prepared:
+            self._join(now)
+            return
         self._preparing = True
-        owned = self._owned
         if self.consumer.cooperative:
-            owned = frozenset(one for one in owned if one.topic not in self.topics)
-        self.owner.revoke(now, owned, self._join)
+            self.owner.revoke(now, (), self._give_up)
+        else:
+            self.owner.revoke(now, self._owned, self._join)
+
+    def _give_up(self, now: int) -> None:
+        """With its positions committed, give up topics to which it is not subscribed any more."""
+        gone = frozenset(one for one in self._owned if one.topic not in self.topics)
+
+        def join(at: int) -> None:
+            self.consumer.owned -= gone
+            self._join(at)
+
+        self.owner.revoke(now, gone, join, commits=False)
 
     def _join(self, now: int) -> None:
-        self._preparing = False
+        self._preparing, self._prepared = False, True
         if self.ended or not self.coordinator.is_ready(now):
             return
         consumer = self.consumer
         self._last = tuple(sorted(self._owned)) or self._last
         consumer.prepare_join()
-        if consumer.cooperative:
-            consumer.owned = frozenset(one for one in self._owned if one.topic in self.topics)
         kept = sorted(self._owned) if consumer.cooperative else self._last
-        self.state, self.rejoin, self.asking = JOINING, False, True
+        self.state, self.rejoin, self.is_joining = JOINING, False, True
         self._attempt += 1
+        self._joined_topics = self.topics
         attempt, config = self._attempt, self.config
         protocols = [
             (one.name, one.subscription(self.topics, kept, self.group_generation, self._rack))
@@ -159,16 +197,15 @@ class ClassicMembership(Membership):
         return self.config.client_rack or None
 
     def _joined(self, now: int, answer: g.JoinGroupResponse | None, attempt: int) -> None:
-        if self.state != JOINING or attempt != self._attempt:
+        if attempt != self._attempt or self.ended:
             return
-        self.state, self.rejoin, self.asking = OUT, True, False
+        self.rejoin, self.is_joining = True, False
         error = None if answer is None else answer.error
         if answer is not None and error is None:
             self._begin(now, answer)
         elif error == "MEMBER_ID_REQUIRED":
             assert answer is not None
             self.member_id = answer.member_id
-            self._join(now)
         elif not self._trouble(now, error):
             self._refused(now, error or "")
 
@@ -176,8 +213,9 @@ class ClassicMembership(Membership):
         """A generation begins; of one that missed another the partitions may have new owners."""
         self.member_id, before = answer.member_id, self._owned
         self.consumer.joined(answer.generation_id)
-        self.rejoin = False
-        self._heard_ms = now
+        self.rejoin, self.is_joining = False, True
+        self._heard_ms = self.joined_ms = now
+        self.next_heartbeat = now + self.config.heartbeat_interval_ms
         self._protocol = answer.protocol_name
         named = [one for one in self.config.assignors if one.name == answer.protocol_name]
         self._assignor = named[0] if named else self._assignor
@@ -216,10 +254,10 @@ class ClassicMembership(Membership):
         self._sync(now, [(member, write_assignment(parts)) for member, parts in made.items()])
 
     def _sync(self, now: int, assignments: "list[tuple[str, bytes]] | tuple[()]") -> None:
+        self.state = SYNCING
         if not self.coordinator.is_ready(now):
-            self.state, self.rejoin = OUT, True
+            self.rejoin, self.is_joining = True, False
             return
-        self.state, self.asking = SYNCING, True
         body = g.SyncGroupRequest(
             self.coordinator.key,
             self.group_generation,
@@ -236,22 +274,23 @@ class ClassicMembership(Membership):
         )
 
     def _synced(self, now: int, answer: g.SyncGroupResponse | None, attempt: int) -> None:
-        if self.state != SYNCING or attempt != self._attempt:
+        if attempt != self._attempt or self.ended:
             return
-        self.state, self.rejoin, self.asking = OUT, True, False
+        self.rejoin, self.is_joining = True, False
         error = None if answer is None else answer.error
         if answer is None or error is not None:
             if not self._trouble(now, error):
                 self._refused(now, error or "")
             return
-        self.state, self.rejoin = STABLE, False
-        self._heard_ms = now
-        self.next_heartbeat = now + self.config.heartbeat_interval_ms
-        self._take_over(now, frozenset(sorted_partitions(read_assignment(answer.assignment))))
+        self.state, self.rejoin, self._prepared = STABLE, False, False
+        self.taken = frozenset(sorted_partitions(read_assignment(answer.assignment)))
 
     def _take_over(self, now: int, assigned: frozenset[TopicPartition]) -> None:
         """Give up what belongs to others now, then own the rest."""
         before = self._owned
+        if not {one.topic for one in assigned} <= self.topics:
+            self.rejoin = True  # it has subscribed to others since
+            return
         gone = before - assigned
 
         def own(at: int) -> None:
@@ -259,57 +298,81 @@ class ClassicMembership(Membership):
             self.rejoin = self.rejoin or gives_up
             self.owner.take(at, assigned - before)
 
-        self.owner.revoke(now, gone, own)
+        self.owner.revoke(now, gone, own, commits=self.commits_twice)
 
     def _refused(self, now: int, error: str) -> None:
         if error in LOST:
             self.lost(now, error)
         elif error not in ("REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR"):
-            self.lost(now, error)
             self._fatal(error, f"the group {self.coordinator.key} does not take this member")
 
     # Living
 
+    def is_heard(self, now: int) -> bool:
+        """True until session.timeout.ms has passed without an answer to a heartbeat."""
+        return now < self._session_ends
+
+    @property
+    def _session_ends(self) -> int:
+        return self._heard_ms + self.config.session_timeout_ms
+
     def _heartbeat(self, now: int) -> None:
-        if now - self._heard_ms >= self.config.session_timeout_ms:
+        if not self.is_heard(now):
             self._heard_ms = now
             self.coordinator.unknown(now)
             return
-        if self.asking or now < self.next_heartbeat:
+        if now < self.next_heartbeat:
             return
-        self.asking = True
         self.next_heartbeat = now + self.config.heartbeat_interval_ms
         generation = self.group_generation
         body = g.HeartbeatRequest(
             self.coordinator.key, generation, self.member_id, self.config.group_instance_id
         )
-        self.coordinator.ask(now, body, lambda at, one: self._lives(at, one, generation))
+        self.coordinator.ask(now, body, lambda at, one: self._heard(at, one, generation))
 
-    def _lives(self, now: int, answer: g.HeartbeatResponse | None, generation: int) -> None:
-        if self.state != STABLE or generation != self.group_generation:
-            return
-        self.asking = False
+    def _heard(self, now: int, answer: g.HeartbeatResponse | None, generation: int) -> None:
+        """One that fails is sent again soon, and the interval goes on behind it."""
         error = None if answer is None else answer.error
-        if answer is not None and error is None:
+        if answer is not None and error in (None, "REBALANCE_IN_PROGRESS"):
             self._heard_ms = now
-        elif error == "REBALANCE_IN_PROGRESS":
-            self._heard_ms = now
-            self.rejoin = True
-        elif not self._trouble(now, error):
-            self._refused(now, error or "")
+            self.rejoin |= error is not None and self.state == STABLE
+            return
+        self.next_heartbeat = now + self.coordinator.network.backoff.wait_ms(0)
+        if self.coordinator.is_trouble(now, error):
+            return
+        if self.lives and generation == self.group_generation and error is not None:
+            self._refused(now, error)
+            if error == FENCED:
+                self.lost(now, error)
 
-    def rejected(self, now: int) -> None:
-        """A commit was refused because the group rebalances."""
-        self.rejoin = True
+    @property
+    def commit_refusal(self) -> str | None:
+        """The error of a commit that it may not send now."""
+        if self.state == STABLE:
+            return None
+        return "UNKNOWN_MEMBER_ID" if self.state == OUT else "REBALANCE_IN_PROGRESS"
+
+    def commit_refused(self, now: int, error: str, generation: int) -> None:
+        """Join again, if the group says that it rebalances; or with nothing, if it is out."""
+        unchanged = generation == self.group_generation
+        if error == "REBALANCE_IN_PROGRESS":
+            self.rejoin = True
+        elif error in LOST and unchanged:
+            self.lost(now, error)
+        elif error == FENCED and unchanged:
+            self.is_fenced = True
+            self._fatal(error, "another member has its group.instance.id")
 
     def lost(self, now: int, error: str) -> None:
         """Nothing is its own any more; it joins again, as itself if the group knows it."""
         owned = self._owned
         self.consumer.lost()
         self._last = ()
-        self.state, self.rejoin, self.asking, self._preparing = OUT, True, False, False
+        self.state, self.rejoin, self.is_joining = OUT, True, False
+        self._preparing = self._prepared = False
+        self.taken = None
         self._attempt += 1
-        if error == "UNKNOWN_MEMBER_ID":
+        if error != "ILLEGAL_GENERATION":
             self.member_id = ""
         self.owner.lose(now, owned, lambda at: None)
 

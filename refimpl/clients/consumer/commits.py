@@ -5,7 +5,6 @@ from math import inf
 
 from attrs import define, field
 
-from refimpl.clients.consumer.errors import NOT_A_MEMBER
 from refimpl.clients.consumer.membership import Membership
 from refimpl.clients.consumer.position import OffsetAndEpoch
 from refimpl.clients.coordinator import Coordinator
@@ -14,7 +13,7 @@ from refimpl.messages.broker import TopicPartition
 
 Offsets = Mapping[TopicPartition, tuple[OffsetAndEpoch, str]]
 Then = Callable[[int, str | None], None]
-REBALANCING, STALE = "REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH"
+STALE = "STALE_MEMBER_EPOCH"
 
 
 @define(eq=False)
@@ -28,6 +27,8 @@ class PendingCommit:
     in_flight: bool = False
     not_before: int = 0
     failures: int = 0
+    #: The lookups of a coordinator that had failed before it
+    lookups: int = 0
 
 
 @define(eq=False)
@@ -40,7 +41,8 @@ class Commits:
 
     def commit(self, offsets: Offsets, then: Then, until_ms: float = 0) -> None:
         """Commit these offsets; nothing at all is committed at once."""
-        self.pending.append(PendingCommit(offsets, then, until_ms))
+        lookups = self.coordinator.failed
+        self.pending.append(PendingCommit(offsets, then, until_ms, lookups=lookups))
 
     def run(self, now: int) -> None:
         """Send what may be sent; what nobody takes in time fails."""
@@ -53,6 +55,8 @@ class Commits:
                 self._send(now, one)
             elif self.coordinator.error is not None:
                 self._end(now, one, self.coordinator.error)
+            elif not one.until_ms and one.lookups != self.coordinator.failed:
+                self._end(now, one, self.coordinator.failure)
             elif now >= one.until_ms and one.until_ms:
                 self._end(now, one, "REQUEST_TIMED_OUT")
             else:
@@ -60,6 +64,10 @@ class Commits:
 
     def _send(self, now: int, one: PendingCommit) -> None:
         member = self.membership
+        refusal = None if member is None else member.commit_refusal
+        if refusal is not None:
+            self._end(now, one, refusal)
+            return
         generation = g.UNKNOWN_GENERATION if member is None else member.group_generation
         who = "" if generation < 0 or member is None else member.member_id
         instance = None if member is None else member.config.group_instance_id
@@ -88,12 +96,8 @@ class Commits:
             one.not_before = now + self.coordinator.network.backoff.wait_ms(one.failures)
             one.failures += 1
             return
-        member = self.membership
-        if member is not None and member.group_generation == generation:
-            if error == REBALANCING:
-                member.rejected(now)
-            elif error in NOT_A_MEMBER and error != STALE:
-                member.lost(now, error or "")
+        if self.membership is not None and error is not None:
+            self.membership.commit_refused(now, error, generation)
         self._end(now, one, error or "NETWORK_EXCEPTION")
 
     def _end(self, now: int, one: PendingCommit, error: str | None) -> None:

@@ -21,10 +21,10 @@ WAIT = frozenset(("UNKNOWN_LEADER_EPOCH", "UNKNOWN_SERVER_ERROR"))
 NOT_A_MEMBER = frozenset(
     (
         *("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"),
-        *("FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
+        "FENCED_MEMBER_EPOCH",
     )
 )
-"""Errors of a commit whose sender is no member, or not of this generation."""
+"""Errors of a commit whose sender is no member any more."""
 
 
 @frozen

@@ -66,9 +66,11 @@ class AssignmentChange:
     kind: Kind
     partitions: tuple[TopicPartition, ...]
     then: Step
-    #: Positions are committed before
+    #: Positions are committed before, until a time
     commits: bool = False
     committing: bool = False
+    until_ms: float = inf
+    not_before: int = 0
 
 
 @define(eq=False)
@@ -107,8 +109,7 @@ class ConsumerMachine:
     _left: bool = field(default=False, init=False)
     _leave_until: float = field(default=inf, init=False)
     _errors: deque[CallFailed] = field(factory=deque[CallFailed], init=False)
-    _next_commit: int = field(default=0, init=False)
-    _committing: bool = field(default=False, init=False)
+    _next_commit: int | None = field(default=None, init=False)
     _metadata_seen: int = field(default=-1, init=False)
     _timer: float = field(default=inf, init=False)
     is_closed: bool = field(default=False, init=False)
@@ -217,13 +218,20 @@ class ConsumerMachine:
         """True if the application has heard of all changes."""
         return not self._changes
 
-    def revoke(self, now: int, partitions: Collection[TopicPartition], then: Step) -> None:
+    def revoke(
+        self,
+        now: int,
+        partitions: Collection[TopicPartition],
+        then: Step,
+        *,
+        commits: bool = True,
+    ) -> None:
         """These are given up, after their positions are committed."""
         names = tuple(sorted(one for one in partitions if one in self.positions))
         for name in names:
             self.positions[name].revoke()
         self._changes.append(
-            AssignmentChange("revoked", names, then, self.config.enable_auto_commit)
+            AssignmentChange("revoked", names, then, commits and self.config.enable_auto_commit)
         )
 
     def lose(self, now: int, partitions: Collection[TopicPartition], then: Step) -> None:
@@ -263,8 +271,6 @@ class ConsumerMachine:
             case Poll():
                 self._poll, self._poll_until = message, now + message.timeout_ms
                 self._caller, self._last_poll = message.handle, now
-                if self._auto_commit_due(now):
-                    self._auto_commit(now)
             case Response():
                 self.network.answered(now, message)
             case Disconnected(node, reason):
@@ -292,10 +298,13 @@ class ConsumerMachine:
         self.network.run(now)
         self._apply_metadata(now)
         self._expire(now)
+        self._refuse_poll()
         self._change(now)
         if self.membership is not None:
             self.membership.run(now, self._is_polling)
             self._change(now)
+        if self._is_polling and not self._changes and self._auto_commit_due(now):
+            self._auto_commit(now)
         self.lookups.run(now)
         if self.commits is not None:
             self.commits.run(now)
@@ -304,6 +313,7 @@ class ConsumerMachine:
         if self._leaving is None:
             self.fetcher.run(now)
         self._settle_leave(now)
+        self.network.time_out(now)
         self._send(now)
 
     @property
@@ -332,10 +342,18 @@ class ConsumerMachine:
             due = min(due, self.commits.due(now))
         if self._leaving is None:
             due = min(due, self.fetcher.due(now))
+        if self._changes and self._changes[0].commits and self._caller is not None:
+            change = self._changes[0]
+            again = inf
+            if self.commits is not None and not change.committing:
+                again = max(change.not_before, self.commits.coordinator.due(now), now + 1)
+            due = min(due, change.until_ms, again)
         if self._poll is not None:
             due = min(due, self._poll_until)
-        elif self._last_poll is not None and self.is_subscribed:
-            due = min(due, max(self._last_poll + self.config.max_poll_interval_ms, now + 1))
+        elif self._last_poll is not None and self.membership is not None:
+            since = max(self._last_poll, self.membership.joined_ms)
+            if now < since + self.config.max_poll_interval_ms:
+                due = min(due, since + self.config.max_poll_interval_ms)
         return due
 
     def _refused(self, now: int, error: str, message: str) -> None:
@@ -371,9 +389,6 @@ class ConsumerMachine:
         poll = self._poll
         if poll is None or self._calling:
             return
-        if self.coordinator is not None and self.coordinator.error is not None:
-            error, self.coordinator.error = self.coordinator.error, None
-            self.fail(error, f"the group {self.coordinator.key} cannot be used")
         records = [*self.fetcher.collect(self.config.max_poll_records)] if not self._errors else []
         if records:
             self._outputs.append(Polled(poll.handle, records))
@@ -389,15 +404,33 @@ class ConsumerMachine:
     def _expire(self, now: int) -> None:
         """A member that polls no more leaves, so that others get its partitions (KIP-62)."""
         member = self.membership
-        if member is None or not member.is_member or self._caller is not None:
+        if member is None or not member.lives or self._caller is not None:
             return
-        if self._last_poll is None or self._changes:
+        if self._last_poll is None or self._leaving is not None:
             return
-        if now - self._last_poll >= self.config.max_poll_interval_ms:
+        if member.coordinator.target is None or not member.is_heard(now):
+            return
+        if now - max(self._last_poll, member.joined_ms) >= self.config.max_poll_interval_ms:
             body = member.leaving()
             if body is not None and member.coordinator.is_ready(now):
                 member.coordinator.ask(now, body, lambda at, answer: None)
             member.lost(now, "UNKNOWN_MEMBER_ID")
+
+    def _refuse_poll(self) -> None:
+        """End the poll with an error of the group, before anything changes."""
+        member, coordinator, poll = self.membership, self.coordinator, self._poll
+        if poll is None or self._calling:
+            return
+        if coordinator is not None and coordinator.error is not None:
+            error, coordinator.error = coordinator.error, None
+            refusal = CallFailed(poll.handle, error, f"the group {coordinator.key} cannot be used")
+        elif member is not None and member.error is not None:
+            refusal = CallFailed(poll.handle, *member.error)
+            member.error = member.error if member.is_fenced else None
+        else:
+            return
+        self._outputs.append(refusal)
+        self._poll = self._caller = None
 
     # Changes of the assignment
 
@@ -415,18 +448,30 @@ class ConsumerMachine:
 
     def _commit_before(self, now: int, change: AssignmentChange) -> bool:
         """True once the positions before a change are committed, or cannot be."""
+        change.until_ms = min(
+            change.until_ms, now + self.config.max_poll_interval_ms, self._leave_until
+        )
         offsets = self._consumed()
-        if not change.committing and offsets and self.commits is not None:
-            change.committing = True
-            until = min(now + self.config.default_api_timeout_ms, self._leave_until)
+        if self.commits is None or not offsets or (self._leaving and now >= change.until_ms):
+            return True
+        if not change.committing and not self.commits.coordinator.is_ready(now):
+            self.commits.coordinator.find(now)
+            return False
+        if now >= change.until_ms:
+            return True
+        if change.committing or now < change.not_before:
+            return False
+        change.committing = True
 
-            def committed(at: int, error: str | None) -> None:
-                change.commits = False
-                self._auto_committed(at, offsets, error)
+        def committed(at: int, error: str | None) -> None:
+            change.committing = False
+            change.commits = error in RETRIABLE
+            change.not_before = at + self.config.retry_backoff_ms
+            self._auto_committed(at, offsets, error)
 
-            self.commits.commit(offsets, committed, until)
-            self.commits.run(now)
-        return not (change.committing and change.commits)
+        self.commits.commit(offsets, committed)
+        self.commits.run(now)
+        return not change.commits
 
     def _called(self, now: int) -> None:
         if self._calling:
@@ -435,6 +480,8 @@ class ConsumerMachine:
 
     def _changed(self, now: int) -> None:
         change = self._changes.popleft()
+        if change.kind == "assigned":
+            self._next_commit = now + self.config.auto_commit_interval_ms
         for name in change.partitions:
             position = self.positions.get(name)
             if position is None:
@@ -453,8 +500,13 @@ class ConsumerMachine:
         return {name: (at, "") for name, at in found.items() if at is not None}
 
     def _auto_commit_due(self, now: int, at_once: bool = False) -> bool:
-        if not self.config.enable_auto_commit or self._committing:
+        member = self.membership
+        if not self.config.enable_auto_commit:
             return False
+        if member is not None and (member.rejoins or member.coordinator.target is None):
+            return False  # before it gives anything up, it commits all the same
+        if self._next_commit is None:
+            self._next_commit = now + self.config.auto_commit_interval_ms
         return at_once or now >= self._next_commit
 
     def _auto_commit(self, now: int) -> None:
@@ -466,12 +518,10 @@ class ConsumerMachine:
                 offsets[name] = position.auto_commit(), ""
         if not offsets or self.commits is None:
             return
-        self._committing = True
 
         def committed(at: int, error: str | None) -> None:
-            self._committing = False
-            if error is not None:
-                self._next_commit = min(self._next_commit, at + self.config.retry_backoff_ms)
+            if error in RETRIABLE:
+                self._next_commit = at + self.config.retry_backoff_ms
             self._auto_committed(at, offsets, error)
 
         self.commits.commit(offsets, committed)
@@ -535,16 +585,16 @@ class ConsumerMachine:
         if self._poll is not None:
             self._outputs.append(Polled(self._poll.handle))
             self._poll = None
-        self._changes = deque(one for one in self._changes if one.kind == "lost")
-        names = (
-            tuple(sorted(one for one, position in self.positions.items() if not position.revoking))
-            if self.is_subscribed
-            else ()
-        )
+        began = [*self._changes][: int(self._calling)]
+        kept = (*began, *(one for one in self._changes if one.kind == "lost" and one not in began))
+        self._changes = deque(kept)
+        told = {name for change in kept for name in change.partitions if change.kind != "assigned"}
+        names = tuple(sorted(self.positions.keys() - told)) if self.is_subscribed else ()
         commits = closes and self.config.enable_auto_commit
-        self._changes.append(AssignmentChange("revoked", names, self._go, commits))
+        kind = "lost" if self.membership is None or self.membership.commit_refusal else "revoked"
+        self._changes.append(AssignmentChange(kind, names, self._go, commits))
         for name in names:
-            self.positions[name].revoke()
+            self.positions[name].revoking = True
 
     def _go(self, now: int) -> None:
         def left(at: int) -> None:
@@ -559,7 +609,9 @@ class ConsumerMachine:
         call = self._leaving
         if call is None or self._calling:
             return
-        flushed = self._left and (self.commits is None or not self.commits.pending)
+        closes = isinstance(call, CloseConsumer)
+        waits = closes and self.commits is not None and bool(self.commits.pending)
+        flushed = self._left and not waits
         if not flushed and now < self._leave_until:
             return
         self.positions.clear()
@@ -569,7 +621,7 @@ class ConsumerMachine:
         if self.commits is not None:
             self.commits.membership = None
         self._leaving, self._caller, self._leave_until, self._last_poll = None, None, inf, None
-        self.is_closed = isinstance(call, CloseConsumer)
+        self.is_closed = closes
         self._outputs.append(CallDone(call.handle))
 
 

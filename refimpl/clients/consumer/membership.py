@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from refimpl.clients.consumer.config import ConsumerConfig
+from refimpl.clients.consumer.errors import NOT_A_MEMBER
 from refimpl.clients.coordinator import Coordinator
 from refimpl.clients.metadata import ClientMetadata
 from refimpl.messages.broker import TopicPartition
@@ -27,7 +28,14 @@ class Owner(Protocol):
         """True if the application has heard of all changes so far."""
         ...
 
-    def revoke(self, now: int, partitions: Collection[TopicPartition], then: Step) -> None:
+    def revoke(
+        self,
+        now: int,
+        partitions: Collection[TopicPartition],
+        then: Step,
+        *,
+        commits: bool = True,
+    ) -> None:
         """These are given up: positions are committed, and the listener is called."""
         ...
 
@@ -37,10 +45,6 @@ class Owner(Protocol):
 
     def take(self, now: int, partitions: Collection[TopicPartition]) -> None:
         """These are owned from now on, beside those that were before."""
-        ...
-
-    def fail(self, error: str, message: str) -> None:
-        """The application's next poll ends with this error."""
         ...
 
 
@@ -57,10 +61,16 @@ class Membership:
     asking: bool = field(default=False, init=False)
     #: Nothing is sent before this time
     not_before: int = field(default=0, init=False)
+    #: When it joined the last time
+    joined_ms: int = field(default=0, init=False)
     next_heartbeat: int = field(default=0, init=False)
     #: It has left because the application polls no more (max.poll.interval.ms)
     expired: bool = field(default=False, init=False)
-    #: It can be no member any more: a fatal error, or it has left for good
+    #: The application's next poll ends with this, before anything else is done
+    error: tuple[str, str] | None = field(default=None, init=False)
+    #: Another member has its group.instance.id: no poll succeeds any more
+    is_fenced: bool = field(default=False, init=False)
+    #: It has left for good
     ended: bool = field(default=False, init=False)
 
     @property
@@ -72,6 +82,20 @@ class Membership:
     def is_member(self) -> bool:
         """True if the group counts on it."""
         raise NotImplementedError
+
+    def is_heard(self, now: int) -> bool:
+        """True while its coordinator answers."""
+        return True
+
+    @property
+    def rejoins(self) -> bool:
+        """True if it joins, or is about to: then it commits nothing automatically at a poll."""
+        return False
+
+    @property
+    def lives(self) -> bool:
+        """True if the group waits for its heartbeats."""
+        return self.is_member
 
     def subscribe(self, topics: frozenset[str]) -> None:
         """It reads these topics from now on."""
@@ -85,8 +109,15 @@ class Membership:
         """The group has gone on without it."""
         raise NotImplementedError
 
-    def rejected(self, now: int) -> None:
-        """A commit was refused because the group rebalances."""
+    def commit_refused(self, now: int, error: str, generation: int) -> None:
+        """A commit of a generation was refused with an error of its member."""
+        if generation == self.group_generation and error in NOT_A_MEMBER:
+            self.lost(now, error)
+
+    @property
+    def commit_refusal(self) -> str | None:
+        """The error of a commit that it may not send now."""
+        return None
 
     def leaving(self) -> Any:
         """The request by which it leaves, None if it ends without a word."""
@@ -111,8 +142,7 @@ class Membership:
         return self.coordinator.is_trouble(now, error)
 
     def _fatal(self, error: str, message: str) -> None:
-        self.ended = True
-        self.owner.fail(error, message)
+        self.error = error, message
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -163,6 +163,7 @@ class ReconcilingMembership(Membership):
         elif error not in AGAIN:
             assert answer is not None
             self.lost(now, error or "")
+            self.ended = True
             self._fatal(error or "", answer.error_message or "")
 
     def _heard(self, now: int, answer: g.ConsumerGroupHeartbeatResponse, said: Said) -> None:

@@ -109,7 +109,7 @@ class Transactions:
 
     def __attrs_post_init__(self) -> None:
         """Begin without a coordinator."""
-        self._coordinator = Coordinator(self.id, self.network, g.TRANSACTION)
+        self._coordinator = Coordinator(self.id, self.network, g.TRANSACTION, gives_up=False)
 
     # The application
 
@@ -284,7 +284,9 @@ class Transactions:
             return self._coordinator, lambda now: self._add_offsets(now, sent)
         if sent is not None:
             group = sent.group.group_id
-            found = self._of_groups.setdefault(group, Coordinator(group, self.network))
+            found = self._of_groups.setdefault(
+                group, Coordinator(group, self.network, gives_up=False)
+            )
             return found, lambda now: self._commit_offsets(now, found, sent)
         return (self._coordinator, self._end) if self._may_end else None
 
