@@ -118,6 +118,9 @@ class Fetcher:
         session = self.sessions[node]
         if answer is None:
             session.failed()
+            for position in filter(None, map(self.positions.get, wanted)):
+                if position.replica == node:
+                    position.replica = NONE  # the leader may name another one
             return
         session.answered(answer)
         for one in answer.partitions if answer.error is None else ():

@@ -473,10 +473,13 @@ class Script:
 
     def is_void(self, asked: dict[str, Any], error: str) -> bool:
         """There a member that is out waits for the answer to what it asked as a member: a join,
-        or the commit before it.
+        or the commit before it; and a commit of an earlier generation costs the next one.
         """
-        is_out = error in (*MEMBER, FENCED)
-        return self.waits and is_out and asked["api"] in ("Heartbeat", "OffsetCommit")
+        if error not in (*MEMBER, FENCED) or asked["api"] not in ("Heartbeat", "OffsetCommit"):
+            return False
+        member = self.ours.member
+        is_old = member is not None and asked["generation"] != member.group_generation
+        return self.waits or (asked["api"] == "OffsetCommit" and is_old)
 
     @property
     def waits(self) -> bool:
@@ -489,16 +492,23 @@ class Script:
         )
 
     def is_otherwise(self, step: Step) -> bool:
-        """There a member that is out hears of what it has lost once the coordinator is known, and
-        leaves without a word.
+        """There a listener hears of what is lost or given up once the coordinator is known; a
+        member that is out leaves without a word; a fenced one cannot commit; and a close takes the
+        result of an old lookup.
         """
         member = self.ours.member
         if step[0] == "unsubscribe" and self.waits:
             return True
+        if not self.ours.knows_coordinator and self.was_found and step[0] == "close":
+            return True
+        if member is not None and member.is_fenced and step[0] == "commit":
+            return True
+        if step[0] == "poll":
+            changes = self.ours.machine._changes  # pyright: ignore[reportPrivateUsage]
+            is_told = bool(changes) and not changes[0].commits
+            return is_told and not self.ours.knows_coordinator
         if member is None or member.state != OUT:
             return False
-        if step[0] == "poll":
-            return not self.ours.knows_coordinator and bool(self.ours.machine.positions)
         return step[0] in ("close", "unsubscribe") and member.is_member
 
     def draw(self) -> Iterator[Step]:

@@ -169,6 +169,16 @@ def test_a_follower_is_read_until_it_does_not_have_the_offset() -> None:
     assert third["positions"] == {"0": ["fetching", 5, -1]}
 
 
+def test_a_follower_whose_connection_has_ended_is_left() -> None:
+    ours = Ours(NODES | {"partitions": 1})
+    ours.play(["seek", 0, 5, -1])
+    ours.play(["answer", asked(ours.play(["poll"]), "Fetch"), fetched(0, [], replica=2)])
+    assert [one["node"] for one in ours.play(["poll"])["sent"]] == [2]
+    ours.sent.clear()
+    ours.give(Disconnected(2))
+    assert [one["node"] for one in ours.sent] == [1]
+
+
 def test_a_fetch_of_a_position_that_has_moved_names_no_follower() -> None:
     ours = Ours(NODES | {"partitions": 1})
     ours.play(["seek", 0, 5, -1])

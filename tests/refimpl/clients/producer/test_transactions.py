@@ -166,6 +166,7 @@ def test_an_end_waits_until_no_batch_is_under_way() -> None:
     bench.idle = False
     bench.call("commit")
     assert bench.asked is None
+    assert bench.machine.due(bench.now) == bench.now + 5_000, "the answers wake it, and no timer"
     bench.idle = True
     bench.run()
     assert bench.asked is not None
