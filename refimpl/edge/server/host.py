@@ -255,7 +255,7 @@ class BrokerHost:
 
     @property
     def waits_for(self) -> str:
-        """What keeps it from being registered, in words, if that is known."""
+        """The reason why it is not registered, in words, if that is known."""
         return ""
 
     def peer_registered(self, broker: int) -> tuple[str, int] | None:
