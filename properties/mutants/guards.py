@@ -347,10 +347,12 @@ def leaves(guard: Guard, tree: SpecTree) -> frozenset[str]:
         piece = _bare(waiting.pop())
         call = _called(piece)
         body = bodies.get(call) if call else None
-        if body is None or re.match(r"\s*(IF|CASE)\b", body):
+        if body is None:
             found.add(piece)
-            continue
-        waiting.extend(_parts(body))
+        elif re.match(r"\s*(IF|CASE)\b", body):
+            found.add(" ".join(body.split()))  # one expression, which is named by its text
+        else:
+            waiting.extend(_parts(body))
     return frozenset(found)
 
 

@@ -227,6 +227,14 @@ def test_a_guard_that_alone_forbids_a_step_is_missed_by_the_machines() -> None:
     assert guards.by_conformance(never) is None
 
 
+def test_a_guard_that_is_one_expression_is_known_by_its_text() -> None:
+    """TLC's evaluator does not name an operator, but what its definition says."""
+    waits = Guard("ProducerState", "Ask", "Waits(i, c)", 0, 0)
+    (text,) = guards.leaves(waits, SpecTree())
+    assert text.startswith('IF c = "new" THEN client[i].phase = "in" /\\ client[i].arrived < ')
+    assert guards.by_conformance(waits) == "ok_v1_next: conformance"
+
+
 def test_a_dropped_guard_changes_a_verdict() -> None:
     guard = next(g for g in guards.guards("AbsLog") if g.text == "LossAllowed")
     assert killer(guard) == "ok: verdict"
