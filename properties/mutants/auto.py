@@ -46,7 +46,10 @@ BY_NAME = {
 TESTS = {
     MACHINES: ("tests/refimpl/machines",),
     COORDINATOR: ("tests/refimpl/coordinator", "tests/refimpl/groups"),
-    GROUPS: ("tests/refimpl/groups", "tests/refimpl/shares"),
+    GROUPS: (
+        *("tests/refimpl/groups", "tests/refimpl/shares"),
+        "tests/refimpl/broker/test_share_groups.py",
+    ),
     PRODUCER: ("tests/refimpl/clients/producer",),
     CONSUMER: ("tests/refimpl/clients/consumer",),
     CONTROLLER: ("tests/refimpl/controller",),

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refimpl.groups.uniform_equal import in_set_order
 from tests.refimpl.groups.assignor_cases import Case, answer_of, case_of, stored
 
 GROUPS = st.integers(0, 2**32).map(case_of)
@@ -18,6 +19,13 @@ def test_the_stored_answers_are_those_of_kafka() -> None:
     }
     for case, answer in sample:
         assert answer_of(case) == answer
+
+
+def test_numbers_are_in_the_order_of_a_hash_set_with_as_many_buckets_as_java_makes() -> None:
+    """16 for up to 11 elements, which are at their number modulo that; then 32."""
+    assert in_set_order([2, 17]) == [17, 2]
+    assert in_set_order([*range(11), 17]) == [*range(11), 17]
+    assert in_set_order([*range(2, 12), 17]) == [17, *range(2, 12)]
 
 
 @given(GROUPS)

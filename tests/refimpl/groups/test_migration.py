@@ -11,7 +11,7 @@ from refimpl.configs.values import ConfigError
 from refimpl.coordinator.operation import Answer, TimerKey
 from refimpl.groups.classic_records import record_of
 from refimpl.groups.config import GroupConfig
-from refimpl.groups.migration import CLASSIC_JOIN, CLASSIC_SYNC, SESSION
+from refimpl.groups.migration import CLASSIC_JOIN, CLASSIC_SYNC, REBALANCE, SESSION
 from refimpl.machines.classic_group import ClassicGroup
 from refimpl.machines.classic_member import ClassicGroupMember
 from refimpl.machines.consumer_group import UNREVOKED, ConsumerGroup
@@ -161,6 +161,7 @@ def test_what_a_member_may_still_own_is_nobody_elses() -> None:
     assert given(new) == []
     there = one.group.members["a"]
     assert (there.state, {number for _, number in there.pending}) == (UNREVOKED, {2, 3})
+    assert one.timers.get(TimerKey(REBALANCE, GROUP, "a")) is None, "it is to join instead"
     assert one.commits("a", GENERATION, 3) is None, "it commits what it has processed"
     assert one.classic_join("a", 0, 1).generation_id == GENERATION + 1
     assert given(one.beat("z", GENERATION + 1)) == [2, 3]

@@ -263,3 +263,10 @@ def test_a_group_with_offsets_left_stays() -> None:
     told.due(NOW + HOUR_MS)
     assert told.offsets() == {T1: 2}
     assert told.coordinator.shard.store.groups.get("g") is not None
+
+
+def test_a_simple_group_is_deleted_with_its_offsets_once() -> None:
+    told = Conversation()
+    assert told.commit(at(T0, 7)) == [None]
+    assert told.ask(m.DeleteGroupRequest("g")).error is None
+    assert told.ask(m.DeleteGroupRequest("g")).error == "GROUP_ID_NOT_FOUND"
