@@ -317,6 +317,15 @@ def test_an_operator_sets_the_start_of_a_group_without_members(node: Node) -> No
     assert node.ask(g.DescribeShareOffsetsRequest("g", None))[0].partitions == []
 
 
+def test_an_operator_sets_the_start_of_a_new_group_and_not_of_one_that_commits(node: Node) -> None:
+    (answer,) = node.ask(g.AlterShareOffsetsRequest("new", ((ORDERS, 7),)))
+    assert (answer.error, [error for _, error, _ in answer.partitions]) == (None, [None])
+    commit = g.OffsetCommitRequest("plain", "", -1, None, [g.CommittedPartition(ORDERS, 1)])
+    assert [error for _, error in node.ask(commit)[0].partitions] == [None]
+    (answer,) = node.ask(g.AlterShareOffsetsRequest("plain", ((ORDERS, 7),)))
+    assert answer.error == "GROUP_ID_NOT_FOUND"
+
+
 def test_other_protocols_do_not_see_a_share_group(node: Node) -> None:
     (answer,) = node.ask(
         g.ConsumerGroupHeartbeatRequest(

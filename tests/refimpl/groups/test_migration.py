@@ -161,7 +161,10 @@ def test_what_a_member_may_still_own_is_nobody_elses() -> None:
     assert given(new) == []
     there = one.group.members["a"]
     assert (there.state, {number for _, number in there.pending}) == (UNREVOKED, {2, 3})
-    assert one.timers.get(TimerKey(REBALANCE, GROUP, "a")) is None, "it is to join instead"
+    later = Mixed(topics=one.topics, log=one.log, config=one.config)
+    for here in (one, later):
+        assert here.timers[TimerKey(SESSION, GROUP, "a")]
+        assert here.timers.get(TimerKey(REBALANCE, GROUP, "a")) is None, "it is to join instead"
     assert one.commits("a", GENERATION, 3) is None, "it commits what it has processed"
     assert one.classic_join("a", 0, 1).generation_id == GENERATION + 1
     assert given(one.beat("z", GENERATION + 1)) == [2, 3]
