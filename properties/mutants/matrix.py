@@ -1,6 +1,7 @@
 """The kill matrix: which check finds which mutant. Kept as a file, recomputed, compared."""
 
 import os
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,6 +21,7 @@ from properties.tla.specs import CHECKOUT, SpecTree
 from properties.tla.verdicts import Table, load, pin_mutants
 
 PAGE = CHECKOUT / "docs" / "mutants.md"
+SAMPLES = FOLDER.parent / "samples.toml"
 
 METHODS: dict[str, Gate] = {
     "exhaustive": methods.by_exhaustion,
@@ -232,7 +234,8 @@ def equivalent_guards() -> dict[str, str]:
 
 def page(matrix: Matrix) -> str:
     """The matrix as a page of the docs."""
-    parts = _head(matrix), _machine_table(matrix), _promises(), _guard_table(matrix)
+    told = _machine_table(matrix), _samples(), _promises(), _guard_table(matrix)
+    parts = _head(matrix), *told
     return "\n".join([line for part in parts for line in part]) + "\n"
 
 
@@ -265,6 +268,26 @@ def _machine_table(matrix: Matrix) -> Iterator[str]:
             why += f" *Equivalent:* {mutant.equivalent}"
         cells = " | ".join("✓" if row[column] else "–" for column in COLUMNS)
         yield f"| `{name}` | {why} | {cells} |"
+    yield ""
+
+
+def _samples() -> Iterator[str]:
+    """The samples of generated mutants, as they are kept."""
+    yield "## Samples of generated mutants"
+    yield ""
+    yield (
+        "`highwater mutants --auto` changes every comparison, boundary, guard, branch and "
+        "assignment of a room; of these a seed draws some of each file. *Killed at first* was by "
+        "the tests as they were then; what lived got a test, or a reason in `survivors.toml`."
+    )
+    yield ""
+    yield "| sample | drawn | killed at first | killed now | equivalent | rate |"
+    yield "|---|---|---|---|---|---|"
+    for one in tomllib.loads(SAMPLES.read_text(encoding="utf-8"))["sample"]:
+        drawn, killed, equivalent = one["drawn"], one["killed"], one["equivalent"]
+        rate = f"{100 * killed / (drawn - equivalent):.0f} %"
+        cells = (f"`{one['asked']}`", drawn, one["killed_at_first"], killed, equivalent, rate)
+        yield f"| {' | '.join(map(str, cells))} |"
     yield ""
 
 
