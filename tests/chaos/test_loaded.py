@@ -130,7 +130,7 @@ def test_everything_in_the_store_of_groups_is_compared(differ: Any, told: set[st
     live, loaded = elected(Log()), elected(Log())
 
     def found() -> set[str]:
-        """The differences, in words; neither has any timer here."""
+        """The kinds of differences; timers, of which neither has any, are left out."""
         lines = differences(NOW, live, {}, loaded, {})
         return {words[0] for line in lines if (words := re.match(r"[a-z ]+(?= \(| g:)", line))}
 
