@@ -14,8 +14,12 @@ from typing import Any, Protocol, TypeAlias, cast
 from attrs import frozen
 
 from refimpl.api.call import Answer, Call, Handling, Values
+from refimpl.named import named
 from refimpl.security.acls import CLUSTER_NAME, Operation, ResourceType
 from refimpl.security.authorizer import Asked, Authorizer
+
+_TOPIC = ResourceType.TOPIC
+"""Looked up once: each look-up of an enumeration's member costs as much as a call."""
 
 Result: TypeAlias = Answer | Handling
 Proceed: TypeAlias = Callable[[Call], Result]
@@ -48,9 +52,10 @@ def authorizer_of(call: Call) -> Authorizer:
 
 def may(call: Call, operation: Operation, type: ResourceType, name: str) -> bool:
     """True if the client may do that."""
-    session = call.session
-    asked = Asked(session.principal, session.host, operation.value, type.value, name)
-    return authorizer_of(call).authorize(asked)
+    authorizer, session = call.broker.node.authorizer, call.session
+    assert authorizer is not None
+    asked = session.principal, session.host, operation, type, name
+    return authorizer.authorize(named(Asked, asked))
 
 
 def may_cluster(call: Call, operation: Operation) -> bool:
@@ -216,8 +221,11 @@ class Denied:
 
     def __call__(self, call: Call, proceed: Proceed) -> Result:
         """Name them in the call."""
-        topic, operation = ResourceType.TOPIC, self.operation
-        call.denied = frozenset(
-            name for name in self.topics(call) if not may(call, operation, topic, name)
-        )
+        operation = self.operation
+        denied: list[str] = []
+        for name in self.topics(call):
+            if not may(call, operation, _TOPIC, name):
+                denied.append(name)
+        if denied:
+            call.denied = frozenset(denied)
         return proceed(call)
