@@ -1,4 +1,4 @@
-"""What security costs a broker's processes, in CPU-seconds: TLS, the authorizer, handshakes.
+"""The cost of security in CPU-seconds of the brokers: TLS, the authorizer, handshakes.
 
     python bench/bench_security.py [--brokers 1|3] [--records N] [--small N] [--system ours,kafka]
 
@@ -110,7 +110,8 @@ def client(bootstrap: str, *, tls: bool) -> dict[str, Any]:
 def produce(conf: Mapping[str, Any], count: int, *, small: bool) -> None:
     """Records of 100 B to topic t."""
     alone = {"linger.ms": 0, "batch.num.messages": 1} if small else {"linger.ms": 20}
-    producer: Any = Producer({**conf, "acks": "all", **alone})
+    room = {"queue.buffering.max.messages": 1_000_000}
+    producer: Any = Producer({**conf, "acks": "all", **alone, **room})
     for number in range(count):
         producer.produce("t", b"x" * 100, partition=0)
         if number % 500 == 0:
@@ -144,7 +145,7 @@ def create(bootstrap: str, brokers: int) -> None:
 
 
 def works(records: int, small: int) -> Mapping[str, Callable[[Mapping[str, Any]], None]]:
-    """What is measured, by the name of its row."""
+    """The pieces of work, by the names of their rows."""
     return {
         f"produce {records:,}": lambda conf: produce(conf, records, small=False),
         f"produce {small:,} alone": lambda conf: produce(conf, small, small=True),

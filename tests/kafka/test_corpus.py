@@ -64,7 +64,7 @@ def completed(text: str) -> str:
 
 
 def verdicts(texts: Sequence[str], folder: Path) -> list[str | None]:
-    """Kafka's answer to each, in a process of its own."""
+    """Kafka's verdicts, in a process of its own."""
     files: list[Path] = []
     for number, text in enumerate(texts):
         own = folder / f"{number:02d}"

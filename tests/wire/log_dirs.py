@@ -122,6 +122,6 @@ class _Player:
 
 
 def _described(log: Mapping[str, Any]) -> tuple[int, tuple[bool, int, bool]]:
-    """True if there is something in a log; its lag; and true if it is a future one."""
+    """A log by its number: if it has something, its lag, and if it is a future one."""
     said = log["partition_size"] > 0, log["offset_lag"], log["is_future_key"]
     return log["partition_index"], said

@@ -21,7 +21,7 @@ OPERATOR = -2
 """The node id of who asks the controller without a broker."""
 
 COMMIT = "commit"
-"""A message of the controller to itself: all that came before is decided."""
+"""The controller's message to itself: all that came before this is decided."""
 
 
 def controller_config(configs: Configs) -> ControllerConfig:

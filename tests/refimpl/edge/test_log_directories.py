@@ -207,7 +207,7 @@ def places_of(tmp_path: Path) -> list[Path]:
 
 
 def values_of(cluster: Cluster, number: int) -> list[bytes]:
-    """The records in a partition of topic t."""
+    """The values in a partition of topic t."""
     log = cluster.replica("t", number, 1).log
     found: list[bytes] = []
     while len(found) < log.end:
@@ -217,7 +217,7 @@ def values_of(cluster: Cluster, number: int) -> list[bytes]:
 
 
 def moving(cluster: Cluster) -> bool:
-    """True if the first broker has something to move."""
+    """True while the first broker has something to move."""
     return bool(cluster.hosts[1].node.logs.futures())
 
 
@@ -298,7 +298,7 @@ def test_a_move_ends_with_its_topic_or_as_an_operator_wants(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("bad", [0, 1])
 def test_a_directory_fails_while_logs_move(tmp_path: Path, bad: int) -> None:
-    """If the directory that they leave fails, they are offline; else they stay where they are."""
+    """Logs whose old directory fails are offline; if the new one fails they stay where they are."""
 
     async def test() -> None:
         places = places_of(tmp_path)
