@@ -79,6 +79,7 @@ def environment(one: Surrounding, home: Path) -> dict[str, str]:
     place, files = home / one.path, home / f"{one.path} and files"
     files.mkdir()
     told = {"PYTHONPATH": str(place), "TMPDIR": str(files)}
+    told["PYTHONPYCACHEPREFIX"] = str(files / "compiled")  # the checkout's would name this place
     return {**os.environ, **told, **one.environment}
 
 
