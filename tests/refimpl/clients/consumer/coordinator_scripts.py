@@ -492,7 +492,7 @@ class Script:
         )
 
     def is_otherwise(self, step: Step) -> bool:
-        """There a listener hears of what is lost or given up once the coordinator is known; a
+        """There nobody hears of what is lost or given up, or of a refusal, before a lookup; a
         member that is out leaves without a word; a fenced one cannot commit; and a close takes the
         result of an old lookup.
         """
@@ -506,6 +506,7 @@ class Script:
         if step[0] == "poll":
             changes = self.ours.machine._changes  # pyright: ignore[reportPrivateUsage]
             is_told = bool(changes) and not changes[0].commits
+            is_told |= member is not None and member.error is not None
             return is_told and not self.ours.knows_coordinator
         if member is None or member.state != OUT:
             return False
