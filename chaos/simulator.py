@@ -22,6 +22,7 @@ from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
 from chaos.clients.purger import Purger
+from chaos.clients.reference_producer import ReferenceProducer
 from chaos.clients.share_consumer import ShareConsumer
 from chaos.clients.transactional_producer import (
     TransactionalProducer,
@@ -619,7 +620,7 @@ def _config(settings: Settings) -> BrokerConfig:
 
 def _clients(
     simulation: Simulation, names: list[TopicPartition]
-) -> tuple[list[GroupMember], list[Producer]]:
+) -> tuple[list[GroupMember], list[Producer] | list[ReferenceProducer]]:
     settings = simulation.settings
     consumers: list[GroupMember] = []
     for index in range(settings.consumers):
@@ -627,13 +628,18 @@ def _clients(
         parts = [Part(name, CommittingMember(index + 1, settings.commit_when)) for name in names]
         kind = ClassicMember if settings.group_protocol == "classic" else ConsumerMember
         consumers.append(kind(node, simulation, parts, Leaders(node, simulation, simulation.rng)))
-    producers: list[Producer] = []
-    for index, acks in enumerate(settings.acks):
-        node = FIRST_CLIENT + settings.consumers + index
-        rng = Random(settings.seed * 2 + 3 + index)
-        leaders = Leaders(node, simulation, simulation.rng)
-        producers.append(Producer(node, index, simulation, acks, rng, leaders))
-    return consumers, producers
+    first = FIRST_CLIENT + settings.consumers
+    rngs = [Random(settings.seed * 2 + 3 + index) for index in range(len(settings.acks))]
+    ids = [(first + index, index, acks) for index, acks in enumerate(settings.acks)]
+    if settings.reference_clients:
+        return consumers, [
+            ReferenceProducer(node, index, simulation, acks, rng)
+            for (node, index, acks), rng in zip(ids, rngs, strict=True)
+        ]
+    return consumers, [
+        Producer(node, index, simulation, acks, rng, Leaders(node, simulation, simulation.rng))
+        for (node, index, acks), rng in zip(ids, rngs, strict=True)
+    ]
 
 
 def _deletion(

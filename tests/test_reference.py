@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/architecture.md").read_text()
-AT_MOST = 12_000
+AT_MOST = 12_500
 """Lines of code in the reference."""
 
 

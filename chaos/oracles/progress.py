@@ -7,7 +7,8 @@ from attrs import define, field
 
 from chaos.clients.consumer import payload
 from chaos.clients.group_member import GroupMember
-from chaos.clients.producer import Producer
+from chaos.clients.producer import STRIDE, Producer
+from chaos.clients.reference_producer import ReferenceProducer
 from chaos.faults.nemesis import Nemesis
 from chaos.oracles.availability import AvailabilityOracle
 from chaos.oracles.control_plane import ControlPlaneOracle
@@ -38,7 +39,7 @@ class ProgressOracle:
     nemesis: Nemesis
     partitions: Sequence[PartitionOracle]
     group: CoordinatedGroup
-    producers: Sequence[Producer]
+    producers: Sequence[Producer | ReferenceProducer]
     consumers: Sequence[GroupMember]
     control_plane: ControlPlaneOracle | None = None
     operations: OperationsOracle | None = None
@@ -221,11 +222,14 @@ class ProgressOracle:
             self.shares.finish()
         for producer in self.producers:
             self._find(producer, found)
-        if self.simulation.settings.idempotence:
+        settings = self.simulation.settings
+        if settings.idempotence:
             self._no_duplicates(found)
+        if settings.idempotence and settings.reference_clients:
+            self._in_order(found)
         self._write_down(found)
 
-    def _find(self, producer: Producer, found: dict[int, list[Record]]) -> None:
+    def _find(self, producer: Producer | ReferenceProducer, found: dict[int, list[Record]]) -> None:
         for value, (name, offset) in producer.acked.items():
             partition = name.partition
             if partition not in found:
@@ -239,11 +243,33 @@ class ProgressOracle:
             self.simulation.counts["acknowledged records lost, as allowed"] += 1
 
     def _no_duplicates(self, found: dict[int, list[Record]]) -> None:
+        """But for a leader that may have lost all it knew of a producer (`Producer/bug_lost_all`),
+        where that has more than one batch in flight.
+        """
         for partition, records in found.items():
+            if self._may_forget(partition):
+                continue
             values = [payload(record) for record in records]
             if len(set(values)) < len(values):
                 name = self.partitions[partition].name
                 raise Violation("NoDuplicates", f"{name}: an idempotent record is there twice")
+
+    def _in_order(self, found: dict[int, list[Record]]) -> None:
+        """With five requests in flight, too."""
+        for partition, records in found.items():
+            last: dict[int, int] = {}
+            for record in () if self._may_forget(partition) else records:
+                value = payload(record)
+                before = last.get(value // STRIDE, -1)
+                if value < before:
+                    name = self.partitions[partition].name
+                    raise Violation("InOrder", f"{name}: {value} is behind {before}")
+                last[value // STRIDE] = value
+
+    def _may_forget(self, partition: int) -> bool:
+        """True if our producers, with several batches in flight, met a leader that lost records."""
+        ours = self.simulation.settings.reference_clients
+        return ours and self.partitions[partition].log.loss_allowed
 
     def _names(self, partitions: Iterable[int]) -> list[str]:
         return [self.partitions[partition].name for partition in partitions]

@@ -173,6 +173,9 @@ class BrokerHost:
             message = message[1]
         elif kind is Request:
             asked = message[3].__class__
+            if message[0] in self.simulation.connections.clients:
+                self._read(message)
+                return
             if asked in ORDERED and self.simulation.is_overtaken(message):
                 return
             if asked is ShareFetchRequest and self._comes_too_late(message[3]):
@@ -182,11 +185,24 @@ class BrokerHost:
                 self.start()
             return
         if self.up:
-            outputs = self.nodes[-1].handle(self._timeline.now + self.clock.ahead_ms, message)
-            if asked in ABOUT_THE_CLUSTER:
-                self.simulation.observe(self.id, Handled(len(self.nodes), message, outputs))
-            if outputs:
-                self._carry_out(outputs)
+            self._pass_on(message, asked)
+
+    def _pass_on(self, message: Any, asked: type | None) -> None:
+        outputs = self.nodes[-1].handle(self._timeline.now + self.clock.ahead_ms, message)
+        if asked in ABOUT_THE_CLUSTER:
+            self.simulation.observe(self.id, Handled(len(self.nodes), message, outputs))
+        if outputs:
+            self._carry_out(outputs)
+
+    def _read(self, message: Request) -> None:
+        """Pass on what a connection delivers now; a process that is down breaks it."""
+        connections = self.simulation.connections
+        if not self.up:
+            connections.broken(message)
+            return
+        for request in connections.arrived(message):
+            if self.up:
+                self._pass_on(request, request.body.__class__)
 
     def _comes_too_late(self, body: ShareFetchRequest) -> bool:
         """True if a request opens a session on a connection that its member has ended."""

@@ -66,6 +66,8 @@ class Settings:
     produce_ms: int = 20
     request_timeout_ms: int = 150
     delivery_timeout_ms: int = 1500
+    # True if they are the project's own producers, with max_in_flight requests to each broker
+    reference_clients: bool = False
 
     # Consumers
     consumers: int = 2
@@ -150,6 +152,8 @@ class Settings:
             drawn = drawn._made_transactional(fixed)
         if drawn.share_members:
             drawn = drawn._made_sharing(seed, fixed)
+        if drawn.reference_clients and drawn.idempotence and "acks" not in fixed:
+            drawn = evolve(drawn, acks=("all",) * len(drawn.acks))  # Kafka's are idempotent so
         if drawn.lasting and "store" not in fixed:
             drawn = evolve(drawn, store=False)
         if drawn.store:
@@ -263,6 +267,8 @@ class Settings:
             raise ValueError("lasting: expected without reconfigures, found reconfigures=true")
         if self.lasting and self.store:
             raise ValueError("lasting: expected without store, found store=true")
+        if self.reference_clients and self.idempotence and {*self.acks} != {"all"}:
+            raise ValueError("idempotence: expected acks=all alone with reference_clients")
         if self.transactions and (self.lasting or self.deletes):
             raise ValueError("transactions: expected without lasting and deletes")
         if self.transactions and self.producer_expiration_ms <= self.delivery_timeout_ms:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
+from chaos.sim.connections import Connections
 from chaos.sim.history import History
 from chaos.sim.network import Network, Timeline
 from chaos.sim.settings import Settings
@@ -46,6 +47,7 @@ class Simulation:
     counts: Counter[str]
     history: History | None = None
     watchers: dict[type, list[Watcher]] = field(factory=dict[type, list[Watcher]])
+    connections: Connections = field(factory=Connections)
     #: By client: the newest of its requests that have to arrive in order
     _newest: dict[int, int] = field(factory=dict[int, int])
     #: By client: the newest of its requests about transactions of version 1

@@ -54,6 +54,8 @@ class ClientMetadata:
     updates: int = 0
     #: Somebody has seen that it is old, or a topic is missing
     wanted: bool = True
+    #: The last id of each topic
+    _ids: dict[str, Uuid] = field(factory=dict[str, Uuid], init=False)
 
     def __attrs_post_init__(self) -> None:
         """Begin with the bootstrap servers."""
@@ -88,9 +90,10 @@ class ClientMetadata:
                     del self.leaders[partition]
 
     def rebootstrap(self) -> None:
-        """Know only the bootstrap servers again."""
+        """Know only the bootstrap servers again; an older leader epoch is one still (KIP-320)."""
         self.nodes = list(self.bootstrap)
-        self.leaders.clear()
+        for known in self.leaders.values():
+            known.node = NOBODY
         for topic in self.topics.values():
             topic.available = ()
         self.wanted = True
@@ -99,6 +102,7 @@ class ClientMetadata:
         """A broker has answered about all topics in use."""
         self.updated_ms, self.wanted = now, False
         self.updates += 1
+        self._forget_replaced(answer.topic_ids)
         self.topic_ids = answer.topic_ids
         self.names = frozenset([one.partition.topic for one in answer.partitions])
         found: dict[str, list[TopicPartition]] = {name: [] for name in self.topics}
@@ -115,11 +119,18 @@ class ClientMetadata:
         for name, partitions in found.items():
             self._found(self.topics[name], partitions, answer.errors.get(name))
 
+    def _forget_replaced(self, ids: Mapping[str, Uuid]) -> None:
+        """The leader epochs of a topic that was made anew begin again (KIP-516)."""
+        anew = {name for name, one in ids.items() if self._ids.get(name, one) != one}
+        self._ids |= ids
+        if anew:
+            self.leaders = {at: one for at, one in self.leaders.items() if at.topic not in anew}
+
     def _lead(self, partition: TopicPartition, node: int, epoch: int) -> None:
         known = self.leaders.get(partition)
         if known is None or epoch >= known.epoch or epoch == NOBODY:
             self.leaders[partition] = LeaderAndEpoch(node, epoch)
-        if node == NOBODY:
+        if self.leader(partition) == NOBODY:
             self.wanted = True
 
     def _found(

@@ -3,7 +3,7 @@ coordinator or client would leave them."""
 
 from attrs import evolve
 
-from chaos.clients.producer import Sending
+from chaos.clients.producer import STRIDE, Sending
 from chaos.sim.addresses import PROGRESS, TICK, TOPIC
 from chaos.sim.hosts import ControllerHost
 from refimpl.machines.log import Log, Record
@@ -292,13 +292,29 @@ def differs_from_what_was_committed(c: Cluster) -> None:
 
 @breaks(f"{E}._no_duplicates: NoDuplicates", f"{E}._scan: _no_duplicates()", idempotence=True)
 def appends_a_retry_again(c: Cluster) -> None:
-    again = c.leader.log.records[0]
-    c.append(again)
-    c.oracle.log.commit(again)
+    _commits(c, c.leader.log.records[-1])
+    c.finish()
+
+
+@breaks(
+    f"{E}._in_order: InOrder",
+    f"{E}._scan: _in_order()",
+    idempotence=True,
+    reference_clients=True,
+)
+def appends_a_later_batch_first(c: Cluster) -> None:
+    for value in (STRIDE + 1, STRIDE):
+        _commits(c, Record(1, value))
+    c.finish()
+
+
+def _commits(c: Cluster, record: Record) -> None:
+    """One record more is with everybody, committed, read and processed."""
+    c.append(record)
+    c.oracle.log.commit(c.leader.log.records[-1])
     c.group.committed += 1
     c.group.processed.append(1)
     c.leader.high_watermark += 1
-    c.finish()
 
 
 def _goes_on(c: Cluster) -> None:

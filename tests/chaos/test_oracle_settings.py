@@ -30,6 +30,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "overlap": (False,),
     "reconfigures": (True,),
     "idempotence": (True,),
+    "reference_clients": (True,),
     "commit_when": ("before",),
     "several_subscriptions": (True,),
     "transaction_version": (0, 1),

@@ -359,6 +359,18 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         False,
         Case(group_bugs.goes_back),
     ),
+    (
+        f"{E}._may_forget",
+        "self.partitions[partition].log.loss_allowed",
+        True,
+        Case(bugs.appends_a_later_batch_first, {"idempotence": True, "reference_clients": True}),
+    ),
+    (
+        f"{E}._may_forget",
+        "ours and self.partitions[partition].log.loss_allowed",
+        True,
+        Case(bugs.appends_a_retry_again, {"idempotence": True}),
+    ),
 ]
 OTHER_MODULES = {
     TO: transactions,

@@ -87,7 +87,8 @@ def test_where_the_file_says_to_listen_and_to_keep_logs() -> None:
             listener_of({"listeners": wrong})
     assert advertised_of({"listeners": "PLAINTEXT://localhost:9093"}) is None
     assert advertised_of({"advertised.listeners": "PLAINTEXT://proxy:1"}) == ("proxy", 1)
-    for wrong in ("SSL://a", "PLAINTEXT://:9093", "PLAINTEXT://0.0.0.0:9093"):
+    assert advertised_of({"advertised.listeners": "PLAINTEXT://:9093"}) == ("", 9093)
+    for wrong in ("SSL://a", "SSL://a:9093", "PLAINTEXT://0.0.0.0:9093"):
         with pytest.raises(ConfigError, match=r"advertised\.listeners"):
             advertised_of({"advertised.listeners": wrong})
     assert directories_of({"log.dir": "/a", "log.dirs": "/b,/c"}) == ("/b", "/c")

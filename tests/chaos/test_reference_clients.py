@@ -1,0 +1,69 @@
+"""Runs whose producers are the project's own, with five requests in flight."""
+
+from collections import Counter
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from chaos.campaign import first_failing_seed
+from chaos.sim.settings import Settings
+from chaos.simulator import build
+from properties.mutants.catalogue import applied, catalogue
+from refimpl.clients.metadata import ClientMetadata
+
+OURS: dict[str, Any] = {"reference_clients": True, "files": False}
+IDEMPOTENT: dict[str, Any] = {**OURS, "idempotence": True}
+
+# None of them meets the duplicate that docs/chaos.md knows of
+SEEDS = (0, 1, 3, 5)
+# (a mutant of the catalogue, the oracle that sees it, and a seed in which it does)
+FOUND = [
+    ("producer_order_is_fatal", "NoDuplicates", 15),
+    ("producer_sends_over_doubt", "NoDuplicates", 6),
+    ("producer_two_epochs_in_flight", "NoDuplicates", 36),
+]
+
+
+@pytest.mark.parametrize("fixed", [OURS, IDEMPOTENT, {**IDEMPOTENT, "files": True}])
+def test_our_producer_keeps_its_promises_under_every_fault(fixed: dict[str, Any]) -> None:
+    seen: Counter[str] = Counter()
+    for seed in SEEDS:
+        run = build(Settings.draw(seed, **fixed), history=True).go()
+        assert run.violation is None, f"seed {seed}: {run.violation}"
+        seen.update(run.simulation.counts)
+    assert seen["batches of our own producer"] > 500
+    for what in ("sends repeated", "late acknowledgements", "sends of unknown outcome"):
+        assert seen[what] > 0, what
+
+
+def test_what_else_a_seed_draws_is_as_without_it() -> None:
+    for seed in range(20):
+        settings, plain = Settings.draw(seed, **OURS).as_json(), Settings.draw(seed, files=False)
+        differs = {name for name, value in plain.as_json().items() if settings[name] != value}
+        assert differs <= {"reference_clients", "acks"}
+        assert "acks" not in differs or settings["idempotence"]
+
+
+@pytest.mark.parametrize(("bug", "oracle", "seed"), FOUND)
+def test_a_known_bug_of_our_producer_is_found(bug: str, oracle: str, seed: int) -> None:
+    with applied(catalogue()[bug]):
+        found = first_failing_seed(range(seed, seed + 40), **IDEMPOTENT)
+    assert found is not None
+    assert found.oracle == oracle
+
+
+def test_who_forgets_leader_epochs_when_it_begins_again_writes_a_record_twice() -> None:
+    def forget(metadata: ClientMetadata) -> None:
+        metadata.leaders.clear()
+        metadata.nodes, metadata.wanted = list(metadata.bootstrap), True
+
+    with patch.object(ClientMetadata, "rebootstrap", forget):
+        found = first_failing_seed(range(42, 62), **IDEMPOTENT)
+    assert found is not None
+    assert found.oracle == "NoDuplicates"
+
+
+def test_an_idempotent_producer_of_kafkas_kind_has_acks_all_alone() -> None:
+    with pytest.raises(ValueError, match="acks=all alone"):
+        Settings(reference_clients=True, idempotence=True, acks=("all", "1")).check()
