@@ -6,6 +6,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from chaos.clients.producer import Producer
+from chaos.clients.reference_producer import ReferenceProducer
 from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupPartition
 from chaos.oracles.partition import PartitionOracle
@@ -49,7 +50,7 @@ class Cluster:
         return self.run.group.partitions[0]
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> Producer | ReferenceProducer:
         return self.run.progress.producers[0]
 
     @property
