@@ -1,10 +1,5 @@
 package org.apache.kafka.clients.consumer.internals;
 
-import java.io.BufferedReader;
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -75,20 +70,16 @@ public final class Consumers {
     private static final String TOPIC = "t";
     private static final Uuid TOPIC_ID = new Uuid(1, 1);
 
+    private static Play play = null;
+
     public static void main(String[] arguments) throws Exception {
-        PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
-        System.setOut(System.err);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        Play play = null;
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode step = JSON.readTree(line);
+        ScriptedClient.serve(step -> {
             if (step.get(0).asText().equals("new"))
                 play = new Play(step.get(1));
             else
                 play.play(step);
-            out.println(JSON.writeValueAsString(play.events()));
-            out.flush();
-        }
+            return play.events();
+        });
     }
 
     /** Brokers that are always there; metadata is always new. */

@@ -1,13 +1,7 @@
 package org.apache.kafka.clients.consumer.internals;
 
-import java.io.BufferedReader;
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -83,13 +77,10 @@ public final class Coordinators {
     private static final ObjectMapper JSON = ScriptedClient.JSON;
     private static final int POLLS = 3;
 
+    private static Play play = null;
+
     public static void main(String[] arguments) throws Exception {
-        PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
-        System.setOut(System.err);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        Play play = null;
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode step = JSON.readTree(line);
+        ScriptedClient.serve(step -> {
             if (step.get(0).asText().equals("new")) {
                 if (play != null)
                     play.abandon();
@@ -97,9 +88,8 @@ public final class Coordinators {
             } else {
                 play.play(step);
             }
-            out.println(JSON.writeValueAsString(play.events()));
-            out.flush();
-        }
+            return play.events();
+        });
     }
 
     /** Brokers that are always there. Metadata is always new, and committed offsets come at once. */

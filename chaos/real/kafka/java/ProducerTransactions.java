@@ -1,11 +1,5 @@
 package org.apache.kafka.clients.producer.internals;
 
-import java.io.BufferedReader;
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -24,6 +18,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.kafka.clients.ApiVersions;
 import org.apache.kafka.clients.ClientRequest;
 import org.apache.kafka.clients.NodeApiVersions;
+import org.apache.kafka.clients.ScriptedClient;
 import org.apache.kafka.clients.ScriptedClient.ScriptTime;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -61,19 +56,13 @@ public final class ProducerTransactions {
     private static final String ID = "id";
 
     public static void main(String[] arguments) throws Exception {
-        PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
-        System.setOut(System.err);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode script = Producers.JSON.readTree(line);
+        ScriptedClient.serve(script -> {
             ApiVersions versions = new ApiVersions();
             for (int node = 1; node <= 3; node++)
                 versions.update(String.valueOf(node), NodeApiVersions.create());
             TransactionManager manager = new TransactionManager(Producers.LOG, ID, 60000, 100, versions, false);
-            Client client = new Client(script.get("in_flight").asInt());
-            out.println(Producers.JSON.writeValueAsString(new Play(script, client, manager).all()));
-            out.flush();
-        }
+            return new Play(script, new Client(script.get("in_flight").asInt()), manager).all();
+        });
     }
 
     /** The name of Kafka's error that an exception comes from. */

@@ -1,12 +1,6 @@
 package org.apache.kafka.clients.producer.internals;
 
-import java.io.BufferedReader;
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -65,13 +59,7 @@ public final class Producers {
     static final LogContext LOG = new LogContext();
 
     public static void main(String[] arguments) throws Exception {
-        PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
-        System.setOut(System.err);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            out.println(JSON.writeValueAsString(new Play(JSON.readTree(line)).all()));
-            out.flush();
-        }
+        ScriptedClient.serve(script -> new Play(script).all());
     }
 
     /** Connections with so many requests in flight at the most. */

@@ -1,11 +1,18 @@
 package org.apache.kafka.clients;
 
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.function.Supplier;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 
@@ -36,6 +43,22 @@ public abstract class ScriptedClient implements KafkaClient {
 
         public void waitObject(Object obj, Supplier<Boolean> condition, long deadlineMs) {
             throw new UnsupportedOperationException();
+        }
+    }
+
+    /** Answers a line of JSON with what is written as one. */
+    public interface Player {
+        Object answer(JsonNode line) throws Exception;
+    }
+
+    /** Answer the lines of standard input, one after the other; whatever else is printed goes to standard error. */
+    public static void serve(Player player) throws Exception {
+        PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
+        System.setOut(System.err);
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            out.println(JSON.writeValueAsString(player.answer(JSON.readTree(line))));
+            out.flush();
         }
     }
 
