@@ -1,13 +1,13 @@
 """A producer: sends, waits, sends again, and in the end may not know."""
 
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import define, field
 
 from chaos.clients.leaders import Leaders
 from chaos.sim.addresses import TICK, TOPIC, Tick
-from chaos.sim.history import Call
+from chaos.sim.history import Call, History
 from chaos.sim.simulation import Simulation
 from refimpl.messages.broker import (
     MetadataResponse,
@@ -43,6 +43,43 @@ class Sending:
     def value(self) -> Any:
         """The first record's value."""
         return self.batch.values[0]
+
+    def begin(self, history: History | None, process: str) -> None:
+        """Write down that the application sends its records."""
+        if history is not None:
+            at = {"topic": TOPIC, "partition": self.partition.partition}
+            records = [{**at, "id": value} for value in self.batch.values]
+            self.call = history.invoke(process, "send", records=records)
+
+    def end(self, history: History | None, outcome: str, offset: int = -1, error: str = "") -> None:
+        """Write down what the application is told; the offset is that of the first record."""
+        if history is None or self.call is None:
+            return
+        fields: dict[str, Any] = {"error": error} if error else {}
+        if offset >= 0:
+            fields["records"] = [
+                {**record, "offset": at} for at, record in enumerate(self.call["records"], offset)
+            ]
+        history.complete(self.call, outcome, **fields)
+
+
+class SimulatedProducer(Protocol):
+    """A producer of a run, as oracles see it."""
+
+    id: int
+    number: int
+    acks: str
+    #: True once it sends nothing more
+    stopped: bool
+    #: The sends that have no result, by their first values
+    sending: dict[int, Sending]
+    #: Where each acknowledged value is, with acks=all
+    acked: dict[Any, tuple[TopicPartition, int]]
+
+
+def batch_size(rng: Random, most: int) -> int:
+    """The number of records of the next batch."""
+    return 1 if most == 1 else 1 + int(rng.random() * most)
 
 
 @define(eq=False)
@@ -114,25 +151,16 @@ class Producer:
         if busy >= (1 if settings.idempotence else settings.max_in_flight):
             return
         value = self.number * STRIDE + self.sent
-        values = tuple(range(value, value + self._count()))
+        values = tuple(range(value, value + batch_size(self.rng, settings.batch_records)))
         self.sent += len(values)
         self.pause = len(values) - 1
         sending = Sending(self._batch(partition, values), partition, self.simulation.timeline.now)
-        history = self.simulation.history
-        if history is not None:
-            at = {"topic": TOPIC, "partition": partition.partition}
-            records = [{**at, "id": one} for one in values]
-            sending.call = history.invoke(self.process, "send", records=records)
+        sending.begin(self.simulation.history, self.process)
         if self.acks != "0":
             self.sending[value] = sending
         self._attempt(sending)
         if self.acks == "0":
-            self._end(sending, "ok")
-
-    def _count(self) -> int:
-        """The number of records of the next batch."""
-        most = self.simulation.settings.batch_records
-        return 1 if most == 1 else 1 + int(self.rng.random() * most)
+            sending.end(self.simulation.history, "ok")
 
     def _batch(self, partition: TopicPartition, values: tuple[int, ...]) -> RecordBatch:
         if not self.simulation.settings.idempotence:
@@ -173,7 +201,7 @@ class Producer:
             if self.acks == "all":
                 for offset, value in enumerate(sending.batch.values, produced.base_offset):
                     self.acked[value] = produced.partition, offset
-            self._end(sending, "ok", produced.base_offset)
+            sending.end(self.simulation.history, "ok", produced.base_offset)
             return
         sending.waits = False
         sending.unsure |= error not in CERTAIN
@@ -186,15 +214,5 @@ class Producer:
         unsure = sending.unsure or sending.waits
         counts = self.simulation.counts
         counts["sends of unknown outcome" if unsure else "sends that failed"] += 1
-        self._end(sending, "info" if unsure else "fail")
-
-    def _end(self, sending: Sending, outcome: str, offset: int = -1) -> None:
-        history, call = self.simulation.history, sending.call
-        if history is None or call is None:
-            return
-        fields: dict[str, Any] = {} if outcome == "ok" else {"error": "REQUEST_TIMED_OUT"}
-        if offset >= 0:
-            fields["records"] = [
-                {**record, "offset": at} for at, record in enumerate(call["records"], offset)
-            ]
-        history.complete(call, outcome, **fields)
+        outcome = "info" if unsure else "fail"
+        sending.end(self.simulation.history, outcome, error="REQUEST_TIMED_OUT")

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.clients.producer import STRIDE, Sending
+from chaos.clients.producer import STRIDE, Sending, batch_size
 from chaos.sim.addresses import BROKERS, TICK, TOPIC, Tick
 from chaos.sim.settings import Settings
 from chaos.sim.simulation import Simulation
@@ -94,10 +94,7 @@ def config_of(settings: Settings, acks: str) -> ProducerConfig:
 
 @define(eq=False)
 class ReferenceProducer:
-    """An application that sends value after value by a producer of our own.
-
-    It has what oracles ask of a `chaos.clients.producer.Producer`.
-    """
+    """An application that sends value after value by a producer of our own."""
 
     id: int
     number: int
@@ -165,8 +162,7 @@ class ReferenceProducer:
         if self.pause:
             self.pause -= 1
         elif not self.stopped:
-            most = settings.batch_records
-            count = 1 if most == 1 else 1 + int(self.rng.random() * most)
+            count = batch_size(self.rng, settings.batch_records)
             self.pause = count - 1
             partition = TopicPartition(TOPIC, int(self.rng.random() * self._partitions()))
             for _ in range(count):
@@ -181,10 +177,7 @@ class ReferenceProducer:
         value = self.number * STRIDE + self.sent
         self.sent += 1
         sending = Sending(RecordBatch((value,)), partition, now)
-        history = self.simulation.history
-        if history is not None:
-            at = {"topic": TOPIC, "partition": partition.partition}
-            sending.call = history.invoke(self.process, "send", records=[{**at, "id": value}])
+        sending.begin(self.simulation.history, self.process)
         self.sending[value] = sending
         record = ToAppend(
             TOPIC, partition.partition, None, str(value).encode(), (), now, handle=value
@@ -225,19 +218,11 @@ class ReferenceProducer:
         sending = self.sending.pop(one.handle)
         if self.acks == "all" and one.offset >= 0:
             self.acked[one.handle] = one.partition, one.offset
-        self._end(sending, "ok", one.offset)
+        sending.end(self.simulation.history, "ok", one.offset)
 
     def _failed(self, one: Failed) -> None:
         sending = self.sending.pop(one.handle)
         what = "sends that failed" if one.certain else "sends of unknown outcome"
         self.simulation.counts[what] += 1
-        self._end(sending, "fail" if one.certain else "info", error=one.error)
-
-    def _end(self, sending: Sending, outcome: str, offset: int = -1, error: str = "") -> None:
-        history, call = self.simulation.history, sending.call
-        if history is None or call is None:
-            return
-        fields: dict[str, Any] = {"error": error} if error else {}
-        if offset >= 0:
-            fields["records"] = [{**record, "offset": offset} for record in call["records"]]
-        history.complete(call, outcome, **fields)
+        outcome = "fail" if one.certain else "info"
+        sending.end(self.simulation.history, outcome, error=one.error)

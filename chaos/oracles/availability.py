@@ -11,8 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from attrs import define
 
-from chaos.clients.producer import Producer
-from chaos.clients.reference_producer import ReferenceProducer
+from chaos.clients.producer import SimulatedProducer
 from chaos.oracles.partition import PartitionOracle
 from chaos.oracles.violation import Violation
 from chaos.sim.addresses import CONTROLLER
@@ -33,7 +32,7 @@ class AvailabilityOracle:
     brokers: Sequence[BrokerHost]
     clients: Sequence[int]
     partitions: Mapping[TopicPartition, PartitionOracle]
-    producers: Sequence[Producer | ReferenceProducer]
+    producers: Sequence[SimulatedProducer]
     surroundings: Hashable = None
     since: int = 0
 

@@ -7,8 +7,7 @@ from attrs import define, field
 
 from chaos.clients.consumer import payload
 from chaos.clients.group_member import GroupMember
-from chaos.clients.producer import STRIDE, Producer
-from chaos.clients.reference_producer import ReferenceProducer
+from chaos.clients.producer import STRIDE, SimulatedProducer
 from chaos.faults.nemesis import Nemesis
 from chaos.oracles.availability import AvailabilityOracle
 from chaos.oracles.control_plane import ControlPlaneOracle
@@ -39,7 +38,7 @@ class ProgressOracle:
     nemesis: Nemesis
     partitions: Sequence[PartitionOracle]
     group: CoordinatedGroup
-    producers: Sequence[Producer | ReferenceProducer]
+    producers: Sequence[SimulatedProducer]
     consumers: Sequence[GroupMember]
     control_plane: ControlPlaneOracle | None = None
     operations: OperationsOracle | None = None
@@ -229,7 +228,7 @@ class ProgressOracle:
             self._in_order(found)
         self._write_down(found)
 
-    def _find(self, producer: Producer | ReferenceProducer, found: dict[int, list[Record]]) -> None:
+    def _find(self, producer: SimulatedProducer, found: dict[int, list[Record]]) -> None:
         for value, (name, offset) in producer.acked.items():
             partition = name.partition
             if partition not in found:

@@ -5,8 +5,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from chaos.clients.producer import Producer
-from chaos.clients.reference_producer import ReferenceProducer
+from chaos.clients.producer import SimulatedProducer
 from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.group import GroupPartition
 from chaos.oracles.partition import PartitionOracle
@@ -50,7 +49,7 @@ class Cluster:
         return self.run.group.partitions[0]
 
     @property
-    def producer(self) -> Producer | ReferenceProducer:
+    def producer(self) -> SimulatedProducer:
         return self.run.progress.producers[0]
 
     @property
