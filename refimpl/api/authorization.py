@@ -52,10 +52,9 @@ def authorizer_of(call: Call) -> Authorizer:
 
 def may(call: Call, operation: Operation, type: ResourceType, name: str) -> bool:
     """True if the client may do that."""
-    authorizer, session = call.broker.node.authorizer, call.session
-    assert authorizer is not None
+    session = call.session
     asked = session.principal, session.host, operation, type, name
-    return authorizer.authorize(named(Asked, asked))
+    return authorizer_of(call).authorize(named(Asked, asked))
 
 
 def may_cluster(call: Call, operation: Operation) -> bool:

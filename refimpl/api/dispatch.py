@@ -81,7 +81,7 @@ def dispatch(
             respond(frame(head, [write_response(key, version, answer)]))
 
     try:
-        handle = api.handle if broker.node.authorizer is None else authorized(api)
+        handle = api.handle if broker.node.authorizer is None else authorized(api.key)
         result: Answer | Handling = share_version.refused(call) or handle(call)
         if isinstance(result, GeneratorType):
             _advance(call, result, None, done)

@@ -6,6 +6,7 @@ KafkaApis and ControllerApis, in their order.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, cast
 
 from refimpl.api.authorization import (
@@ -30,7 +31,7 @@ from refimpl.api.call import Call, Handling, Values
 from refimpl.api.errors import code
 from refimpl.api.fetch import fetched_topic
 from refimpl.api.groups import NOT_ASKED, name_of
-from refimpl.api.table import Api
+from refimpl.api.table import APIS
 from refimpl.messages.broker import CONSUMER
 from refimpl.messages.cluster import INTERNAL_TOPICS
 from refimpl.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -857,12 +858,8 @@ RULES: Mapping[str, Sequence[AccessRule]] = {
 """By the name of each API."""
 
 
-_BEHIND_RULES: dict[int, Proceed] = {}
-
-
-def authorized(api: Api) -> Proceed:
-    """The handler of an API behind its rules."""
-    known = _BEHIND_RULES.get(api.key)
-    if known is None:
-        known = _BEHIND_RULES[api.key] = chained(RULES[api.name], api.handle)
-    return known
+@cache
+def authorized(key: int) -> Proceed:
+    """The handler of an API behind its rules; by its key, which is hashed at once."""
+    api = APIS[key]
+    return chained(RULES[api.name], api.handle)

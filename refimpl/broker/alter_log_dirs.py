@@ -25,10 +25,9 @@ from refimpl.messages.broker import (
     Request,
     TopicPartition,
 )
+from refimpl.storage.log.log_dir import future_name
 
 LONGEST_FOLDER = 255
-FUTURE = f".{'0' * 32}-future"
-"""The end of the name of a folder that a log moves to."""
 
 
 @define(eq=False)
@@ -64,7 +63,7 @@ class ReplicaAlterLogDirs:
         No log is created while a directory is offline: it may have one of the partition.
         """
         context, logs = self.context, self.storage.logs
-        folder = f"{name.topic}-{name.partition}{FUTURE}"
+        folder = future_name(name, "0" * 32)
         if len(folder) > LONGEST_FOLDER:
             raise TopicNameTooLong(len(folder), LONGEST_FOLDER)
         if directory < 0:

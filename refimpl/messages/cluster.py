@@ -263,8 +263,8 @@ class ClusterMetadata:
                 return self._delete_topic(name, topic_id)
             case ConfigsAltered(resource, values):
                 _put(self.configs, resource, values)
-                is_new = self.client_metrics.get(resource.name, {}) != values
-                if resource.type == CLIENT_METRICS and is_new:
+                known = self.client_metrics.get(resource.name, {})
+                if resource.type == CLIENT_METRICS and values != known:
                     configured = dict(self.client_metrics)
                     _put(configured, resource.name, values)
                     self.client_metrics = configured

@@ -85,8 +85,8 @@ class LogCleaner:
     def dirt(self, now_ms: int) -> Iterator[Dirt]:
         """The dirty part of each compacted log."""
         for partition, log in self.directory.logs.items():
-            kept = self.uncleanable.keys() | self.paused
-            if log.config.compacts and partition not in kept:
+            is_kept = partition in self.uncleanable or partition in self.paused
+            if log.config.compacts and not is_kept:
                 yield self._dirt(partition, log, now_ms)
 
     def watch(self, partition: Partition) -> None:

@@ -194,7 +194,7 @@ class LogDir:
         """Give up a move to this directory; the files go after file.delete.delay.ms."""
         log = self.futures.pop(partition, None)
         if log is not None:
-            self._doom(log, _deleted_name(partition, _unique(log)), now_ms)
+            self._doom(log, _deleted_name(partition, _unique(log.folder)), now_ms)
 
     def settle(self, partition: Partition, high_watermark: int) -> str:
         """Have a future log on disk with all its marks; return the unique part of its name.
@@ -206,7 +206,7 @@ class LogDir:
         log.advance_high_watermark(high_watermark)
         log.close()
         self.checkpoint()
-        return _unique(log)
+        return _unique(log.folder)
 
     def replace(self, partition: Partition, now_ms: int) -> PartitionLog:
         """Let a future log that is settled be the log of its partition; return it under its name.
@@ -235,7 +235,7 @@ class LogDir:
 
     def unique_of(self, partition: Partition) -> str:
         """The unique part of the name of a future log's folder."""
-        return _unique(self.futures[partition])
+        return _unique(self.futures[partition].folder)
 
     def _all(self) -> list[PartitionLog]:
         return [*self.logs.values(), *self.futures.values()]
@@ -350,7 +350,7 @@ class LogDir:
                 is_whole = False
             else:
                 return
-        doomed = folder.removesuffix("-future") + _DELETING
+        doomed = _deleted_name(partition, _unique(folder))
         self.disk.rename(folder, doomed)
         self._doomed[doomed] = now_ms + self.config.file_delete_delay_ms
 
@@ -423,7 +423,8 @@ class LogDir:
             self._offsets[path] = current
 
 
-def _unique(future: PartitionLog) -> str:
-    found = _FUTURE.fullmatch(future.folder)
-    assert found is not None, future.folder
+def _unique(folder: str) -> str:
+    """The unique part of the name of a future log's folder."""
+    found = _FUTURE.fullmatch(folder)
+    assert found is not None, folder
     return found[3]
