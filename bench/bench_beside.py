@@ -70,7 +70,7 @@ class System:
 
 
 @contextmanager
-def _process(name: str, command: list[str], bootstrap: str | None) -> Generator[System]:
+def process_of(name: str, command: list[str], bootstrap: str | None) -> Generator[System]:
     began = time.perf_counter()
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=AS_INSTALLED
@@ -98,9 +98,9 @@ def ours(brokers: int) -> Generator[System]:
     with tempfile.TemporaryDirectory() as folder:
         command = [highwater, "broker", "--brokers", str(brokers), "--port", "0", "--data", folder]
         factor = f"default.replication.factor={brokers}"
-        with _process("ours", [highwater, "broker", "--port", "0"], None):
+        with process_of("ours", [highwater, "broker", "--port", "0"], None):
             pass  # the first start compiles
-        with _process("ours", [*command, "--set", factor], None) as system:
+        with process_of("ours", [*command, "--set", factor], None) as system:
             yield system
 
 
@@ -144,7 +144,7 @@ def kfake(brokers: int) -> Generator[System]:
     binary = ROOT / "build" / "kfake"
     if not binary.exists():
         subprocess.run(["go", "build", "-o", binary, "."], cwd=ROOT / "bench/kfake", check=True)
-    with _process("kfake", [str(binary), str(brokers)], None) as system:
+    with process_of("kfake", [str(binary), str(brokers)], None) as system:
         yield system
 
 

@@ -29,7 +29,7 @@ from confluent_kafka.cimpl import NewTopic
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from bench_beside import System  # noqa: E402
+from bench_beside import System, process_of  # noqa: E402
 
 from refimpl.edge.testing.security import Security  # noqa: E402
 
@@ -60,8 +60,7 @@ def ours(folder: Path, brokers: int, **more: str) -> Generator[tuple[System, str
     file = folder / "server.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     command = [HIGHWATER, "broker", "--brokers", str(brokers), "--data", str(folder / "data")]
-    beside: Any = import_module("bench_beside")
-    with beside._process("ours", [*command, "--config", str(file)], None) as system:
+    with process_of("ours", [*command, "--config", str(file)], None) as system:
         tls = ",".join(f"127.0.0.1:{first + 10 + number}" for number in range(brokers))
         yield system, tls
 

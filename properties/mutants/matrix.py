@@ -234,8 +234,10 @@ def equivalent_guards() -> dict[str, str]:
 
 def page(matrix: Matrix) -> str:
     """The matrix as a page of the docs."""
-    told = _machine_table(matrix), _samples(), _promises(), _guard_table(matrix)
-    parts = _head(matrix), *told
+    parts = (
+        *(_head(matrix), _machine_table(matrix), _samples(), _promises()),
+        _guard_table(matrix),
+    )
     return "\n".join([line for part in parts for line in part]) + "\n"
 
 

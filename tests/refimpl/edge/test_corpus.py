@@ -78,15 +78,20 @@ def test_a_file_is_refused_with_its_line(name: str, tmp_path: Path) -> None:
     assert re.search(r"server\.properties:\d+: ", error)
 
 
-def test_each_listener_tells_its_own_addresses() -> None:
+@pytest.mark.parametrize(
+    ("inside", "outside", "told"),
+    [("127.0.0.1", "localhost", "localhost"), ("", "", "127.0.0.1")],
+)
+def test_each_listener_tells_its_own_addresses(inside: str, outside: str, told: str) -> None:
+    """One that is advertised without a host is where it listens."""
     first, second = free_port(), free_port()
     values = {
         "listeners": f"INSIDE://127.0.0.1:{first},OUTSIDE://127.0.0.1:{second}",
-        "advertised.listeners": f"INSIDE://127.0.0.1:{first},OUTSIDE://localhost:{second}",
+        "advertised.listeners": f"INSIDE://{inside}:{first},OUTSIDE://{outside}:{second}",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
     }
     with BlockingCluster(brokers=1, port=first, configs=values):
-        for port, host in ((first, "127.0.0.1"), (second, "localhost")):
+        for port, host in ((first, "127.0.0.1"), (second, told)):
             admin: Any = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
             listed = admin.list_topics(timeout=20).brokers[1]
             assert (listed.host, listed.port) == (host, port)
@@ -107,17 +112,3 @@ def test_we_start_on_what_kafka_starts_on_once_it_has_a_controller() -> None:
     assert verdicts.keys() == ENTRIES.keys()
     theirs = {name for name, one in verdicts.items() if one["completed"] is None}
     assert theirs ^ set(STARTS) == set(DIFFERENCES)
-
-
-def test_an_advertised_address_without_a_host_is_at_the_listeners() -> None:
-    first, second = free_port(), free_port()
-    values = {
-        "listeners": f"INSIDE://127.0.0.1:{first},OUTSIDE://127.0.0.1:{second}",
-        "advertised.listeners": f"INSIDE://:{first},OUTSIDE://:{second}",
-        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
-    }
-    with BlockingCluster(brokers=1, port=first, configs=values):
-        for port in (first, second):
-            admin: Any = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
-            listed = admin.list_topics(timeout=20).brokers[1]
-            assert (listed.host, listed.port) == ("127.0.0.1", port)

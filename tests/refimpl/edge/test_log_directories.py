@@ -4,7 +4,8 @@ import asyncio
 import errno
 import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,16 @@ def slow_cluster(tmp_path: Path) -> Cluster:
     first, second = (tmp_path / f"disk-{number}" for number in range(2))
     settings = {"replica.fetch.max.bytes": 1, "replica.fetch.response.max.bytes": 1}
     return Cluster(brokers=1, data=first, more_data=[second], seed=1, configs=settings)
+
+
+@asynccontextmanager
+async def filled_cluster(tmp_path: Path) -> AsyncGenerator[Cluster]:
+    """The slow cluster, with topic t that has 20 records in each partition."""
+    async with slow_cluster(tmp_path) as cluster:
+        await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
+        for number in range(20):
+            await write(cluster, b"%d" % number)
+        yield cluster
 
 
 async def write(cluster: Cluster, value: bytes) -> dict[int, str | None]:
@@ -224,10 +235,7 @@ def moving(cluster: Cluster) -> bool:
 def test_logs_move_to_another_directory_while_clients_write(tmp_path: Path) -> None:
     async def test() -> None:
         places = places_of(tmp_path)
-        async with slow_cluster(tmp_path) as cluster:
-            await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
-            for number in range(20):
-                await write(cluster, b"%d" % number)
+        async with filled_cluster(tmp_path) as cluster:
             assert await move(cluster, places[1], *range(PARTITIONS)) == {"none"}
             going = await described(cluster)
             assert set(going[0]) == {0, 2, 4}
@@ -253,10 +261,7 @@ def test_logs_move_to_another_directory_while_clients_write(tmp_path: Path) -> N
 def test_a_move_goes_on_after_a_restart(tmp_path: Path, killed: bool) -> None:
     async def test() -> None:
         places = places_of(tmp_path)
-        async with slow_cluster(tmp_path) as cluster:
-            await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
-            for number in range(20):
-                await write(cluster, b"%d" % number)
+        async with filled_cluster(tmp_path) as cluster:
             await move(cluster, places[1], 0, 2, 4)
             assert moving(cluster)
             if killed:
@@ -277,10 +282,7 @@ def test_a_move_goes_on_after_a_restart(tmp_path: Path, killed: bool) -> None:
 def test_a_move_ends_with_its_topic_or_as_an_operator_wants(tmp_path: Path) -> None:
     async def test() -> None:
         places = places_of(tmp_path)
-        async with slow_cluster(tmp_path) as cluster:
-            await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
-            for number in range(20):
-                await write(cluster, b"%d" % number)
+        async with filled_cluster(tmp_path) as cluster:
             await move(cluster, places[1], 0, 2)
             await move(cluster, places[0], 0)
             assert set(cluster.hosts[1].node.logs.futures()) == {TopicPartition("t", 2)}
@@ -302,10 +304,7 @@ def test_a_directory_fails_while_logs_move(tmp_path: Path, bad: int) -> None:
 
     async def test() -> None:
         places = places_of(tmp_path)
-        async with slow_cluster(tmp_path) as cluster:
-            await cluster.create_topic("t", partitions=PARTITIONS, replicas=1)
-            for number in range(20):
-                await write(cluster, b"%d" % number)
+        async with filled_cluster(tmp_path) as cluster:
             await move(cluster, places[1], 0, 2, 4)
             fail(cluster, 1, bad)
             await cluster.until(lambda: not cluster.hosts[1].node.alter_log_dirs.moves)

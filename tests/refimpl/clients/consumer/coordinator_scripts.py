@@ -3,7 +3,7 @@
 `Coordinators.java` is the other side. Both get the same answers to what they have sent.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -44,7 +44,7 @@ from refimpl.records.consumer_protocol import (
     read_versioned,
     write_versioned,
 )
-from tests.refimpl.clients.consumer.scripts import Opener
+from tests.refimpl.clients.consumer.scripts import Events, Opener, Other, Step
 
 LONG = 1 << 30
 POLLS = 3
@@ -74,8 +74,6 @@ WRONG = {
 }
 """Of each request the errors that Kafka's coordinator may answer with."""
 
-Step = list[Any]
-Events = dict[str, Any]
 Given = dict[str, Any]
 
 
@@ -364,9 +362,6 @@ def metadata_of(one: Mapping[str, Any]) -> bytes:
         rack_id=None,
     )
     return write_versioned(given, 3)
-
-
-Other = Callable[[Step], Events]
 
 
 @define(eq=False)
