@@ -282,8 +282,8 @@ Consuming is bound by the client: 100,000 \
 records of 1 KiB cost the broker 0.06 s of CPU, most of it the socket's. Topics of 1,000 \
 partitions wait for the disk: each replica's folder and `partition.metadata` are flushed, all of \
 them together, and so is each `leader-epoch-checkpoint` where many epochs begin at once, at \
-followers those of all partitions in one answer. What comes to the controller together is one \
-write of its log. From 64 files on, one `syncfs` \
+followers those of all partitions in one answer. The controller writes its log once \
+for all that comes together. From 64 files on, one `syncfs` \
 flushes ext4 and xfs as a whole. Kafka flushes each: of 50 partitions with three replicas 150 \
 files `partition.metadata`, 150 `leader-epoch-checkpoint` and 300 times a folder (counted by \
 `strace -e fsync,fdatasync` from their creation to a record in each). kfake \

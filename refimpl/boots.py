@@ -1,7 +1,8 @@
 """The name of this boot of the machine.
 
-What a process wrote and did not flush survives its end, and not the end of the boot. Linux has
-a name for every boot, and so has macOS. Elsewhere, or in a sandbox without /proc, there is none.
+Bytes that a process wrote and did not flush survive its end, and not the end of the boot. Linux
+has a name for every boot, and so has macOS. Elsewhere, or in a sandbox without /proc, there is
+none.
 """
 
 import ctypes

@@ -18,7 +18,7 @@ class Pending:
     node: int
     sent_ms: int
     kind: str
-    #: What takes its answer, or None if the connection ends before
+    #: Takes its answer, or None if the connection ends before
     then: Then
     #: Where an answer may take longer than request.timeout.ms
     timeout_ms: int | None = None

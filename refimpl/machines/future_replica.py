@@ -32,8 +32,8 @@ class FutureReplica:
     def follow(self, limit: int) -> None:
         """Copy the next records of the current log; where both diverge, truncate instead.
 
-        Where they cannot be compared the current log has deleted what this one lacks, or has lost
-        all that this one has: then this one begins anew at its start.
+        If they cannot be compared, the current log has deleted what this one lacks, or has lost all
+        that this one has: then this one begins anew at its start.
         """
         ours, current = self.log, self.current
         try:

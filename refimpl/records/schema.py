@@ -215,8 +215,8 @@ def read(schema: type[T], reader: RecordReader, version: int, flexible: bool = F
 def _message(schema: type[T], version: int, flexible: bool) -> Callable[[RecordReader], T]:
     """The function that reads this version of a schema.
 
-    What the annotations say is asked once, not for each message: a coordinator that loads its log
-    reads one of a million records after the other.
+    The annotations are read once, not for each message: a coordinator that loads its log reads one
+    of a million records after the other.
     """
     there = [f for f in fields_of(schema) if f.versions.first <= version <= f.versions.last]
     required = [field for field in there if field.versions.tag is None]

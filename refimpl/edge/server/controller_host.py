@@ -49,8 +49,9 @@ def controller_config(configs: Configs) -> ControllerConfig:
 class ControllerHost:
     """The controller, its clock and its timers. `seed` places replicas; None is a random one.
 
-    What has come together is decided together: one write to the log, and then one version of the
-    metadata for each broker. Nobody hears of a decision, nor gets an answer, before that.
+    Requests that have come together are decided together: one write to the log, and then one
+    version of the metadata for each broker. Nobody hears of a decision, nor gets an answer, before
+    that.
     """
 
     network: Network
