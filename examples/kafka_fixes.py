@@ -6,6 +6,7 @@ Maven fetches the source of the class; a few of its lines are changed, as named 
 compiled against the jars. `--classes FOLDER` of the example then plays the finding on that Kafka.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ KAFKA, SCALA = "4.3.1", "2.13.18"
 CORE, METADATA = "kafka_2.13", "kafka-metadata"
 COMPILER = ("scala-compiler", "scala-library", "scala-reflect")
 CONTROL_MANAGER = "org/apache/kafka/controller/ReplicationControlManager.java"
+PRODUCERS = "org/apache/kafka/clients/producer/internals/"
 SHARE_PARTITION = "kafka/server/share/SharePartition.java"
 HEARD = "HighWatermarkListener highWatermarklistener; long heardWhileLoading = -1L;"
 
@@ -225,6 +227,64 @@ FIXES = {
             Left(Errors.PRODUCER_FENCED)
           else
             Right(coordinatorEpoch, txnMetadata.prepareFenceProducerEpoch())""",
+            ),
+        ),
+    ),
+    # docs/findings/kafka-past-window.md: what was sent since the first unanswered batch is bounded.
+    "past-window": Fix(
+        "kafka-clients",
+        f"{PRODUCERS}ProducerBatch.java",
+        (
+            Edit(
+                "public final class ProducerBatch {",
+                "final TopicPartition topicPartition;",
+                "final TopicPartition topicPartition; int number;",
+            ),
+        ),
+        Fix(
+            "kafka-clients",
+            f"{PRODUCERS}TxnPartitionEntry.java",
+            (
+                Edit(
+                    "void addInflightBatch(ProducerBatch batch) {",
+                    "inflightBatchesBySequence.add(batch);",
+                    """batch.number = numbered++;
+        inflightBatchesBySequence.add(batch);
+    }
+
+    private int numbered;
+
+    boolean isWindowFull() {
+        return hasInflightBatches() && numbered - nextBatchBySequence().number >= 5;""",
+                ),
+            ),
+            Fix(
+                "kafka-clients",
+                f"{PRODUCERS}TransactionManager.java",
+                (
+                    Edit(
+                        "synchronized void addInFlightBatch(",
+                        "synchronized void addInFlightBatch(",
+                        """synchronized boolean isWindowFull(TopicPartition topicPartition) {
+        return txnPartitionMap.getOrCreate(topicPartition).isWindowFull();
+    }
+
+    synchronized void addInFlightBatch(""",
+                    ),
+                ),
+                Fix(
+                    "kafka-clients",
+                    f"{PRODUCERS}RecordAccumulator.java",
+                    (
+                        Edit(
+                            "private boolean shouldStopDrainBatchesForPartition(",
+                            "if (!first.hasSequence()) {",
+                            """if (!first.hasSequence()) {
+                if (transactionManager.isWindowFull(tp))
+                    return true;""",
+                        ),
+                    ),
+                ),
             ),
         ),
     ),
@@ -479,7 +539,8 @@ def compiled(fix: Fix, folder: Path) -> None:
         path.write_text(edited(source, fix.edits))
         folder.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".java":
-            command = ["javac", "-nowarn", "-proc:none", "-cp", libraries, "-d", folder, path]
+            command = ["javac", "-nowarn", "-proc:none", "-cp", f"{folder}{os.pathsep}{libraries}"]
+            command += ["-d", folder, path]
         else:
             fetched(work / "scala", *(f"org.scala-lang:{one}:{SCALA}" for one in COMPILER))
             scalac = ["java", "-cp", f"{work / 'scala'}/*", "scala.tools.nsc.Main", "-nowarn"]

@@ -17,7 +17,7 @@ from refimpl.machines.producer_state import ProducerState
 from refimpl.messages.broker import TopicPartition
 
 ID = 1
-COUNTED = ("breaks", "expired", "denied", "refused", "lost")
+COUNTED = ("breaks", "expired", "denied", "refused", "lost", "moved")
 Sent = tuple[int, int, int]
 """Batch, epoch, sequence."""
 ERRORS = {
@@ -111,6 +111,7 @@ class Producer(Binding):
         "OnDoubt": "bump",
         "Dropped": "none",
         "FirstAlone": True,
+        "WithinWindow": True,
         "RememberSent": True,
     }
 
@@ -123,6 +124,7 @@ class Producer(Binding):
         self.wire: dict[int, list[Sent]] = {p: [] for p in self.ids}
         self.answers: dict[int, list[tuple[Sent, str]]] = {p: [] for p in self.ids}
         self.old: dict[int, list[Sent]] = {p: [] for p in self.ids}
+        self.former: dict[int, list[tuple[Sent, str]]] = {p: [] for p in self.ids}
         self.failed: set[tuple[int, int]] = set()
         self.needless = False
         self.count: dict[str, int] = dict.fromkeys(COUNTED, 0)
@@ -153,9 +155,15 @@ class Producer(Binding):
         self.wire[p].append((self._number(batch), batch.epoch, batch.sequence))
 
     def take_answer(self, p: int) -> None:
-        if not self.answers[p]:
+        self._take_first(p, self.answers[p])
+
+    def take_former(self, p: int) -> None:
+        self._take_first(p, self.former[p])
+
+    def _take_first(self, p: int, answers: list[tuple[Sent, str]]) -> None:
+        if not answers:
             raise OtherAction
-        (number, epoch, sequence), error = self.answers[p].pop(0)
+        (number, epoch, sequence), error = answers.pop(0)
         self._answered(p, number, ERRORS[error], epoch, sequence)
 
     def _answered(self, p: int, number: int, error: str | None, epoch: int, sequence: int) -> None:
@@ -214,16 +222,34 @@ class Producer(Binding):
         self.leaders[p].lose(n)
         self.count["lost"] += 1
 
+    def move(self, p: int) -> None:
+        if self.count["moved"] >= self.constants["MaxMoved"]:
+            raise Bound
+        if self.former[p]:
+            raise Environment
+        if not self.answers[p] and not self.wire[p]:
+            raise OtherAction
+        self.former[p] = self.answers[p] + [(sent, "denied") for sent in self.wire[p]]
+        self.wire[p], self.answers[p] = [], []
+        self.count["moved"] += 1
+
     # Connections
 
     def disconnect(self, p: int) -> None:
         held = [sent for sent, _ in self.answers[p]] + self.wire[p]
+        late = self.wire[p] if self.constants["Late"] else []
+        self._break(p, held)
+        self.old[p], self.wire[p], self.answers[p] = late, [], []
+
+    def disconnect_former(self, p: int) -> None:
+        self._break(p, [sent for sent, _ in self.former[p]])
+        self.former[p] = []
+
+    def _break(self, p: int, held: list[Sent]) -> None:
         if not held:
             raise OtherAction
         if self.count["breaks"] >= self.constants["MaxBreaks"]:
             raise Bound
-        self.old[p] = self.wire[p] if self.constants["Late"] else []
-        self.wire[p], self.answers[p] = [], []
         self.count["breaks"] += 1
         for number, epoch, sequence in held:
             self._answered(p, number, "NETWORK_EXCEPTION", epoch, sequence)
@@ -272,6 +298,7 @@ class Producer(Binding):
     def _load_partition(self, p: int, state: Mapping[str, Value]) -> None:
         one, known = self.delivery.of(partition(p)), state["sequences"][p - 1]
         one.epoch, one.next_sequence = known["epoch"], known["next"]
+        one.numbered = one.next_sequence
         one.producer_id = NONE if one.epoch == NONE else ID
         one.acked, one.unresolved = known["acked"], known["unresolved"]
         if one.unresolved != NONE:
@@ -280,12 +307,14 @@ class Producer(Binding):
             batch = self.batches[p, tracked["batch"]]
             batch.producer_id, batch.epoch = ID, tracked["epoch"]
             batch.sequence, batch.renumbered = tracked["sequence"], tracked["renumbered"]
+            batch.number = batch.sequence
             batch.attempts = int(tracked["again"])
             one.tracked.append(batch)
         one.queue.extend(self.batches[p, number] for number in state["queue"][p - 1])
         self.wire[p] = [_sent(r) for r in state["wire"][p - 1]]
         self.answers[p] = [(_sent(a), a["error"]) for a in state["answers"][p - 1]]
         self.old[p] = [_sent(r) for r in state["old"][p - 1]]
+        self.former[p] = [(_sent(a), a["error"]) for a in state["former"][p - 1]]
         log = [_sent(r) for r in state["log"][p - 1]]
         self.leaders[p] = PartitionLeader(self.constants["Window"], log)
 
@@ -339,6 +368,7 @@ Producer.projection = {
     "wire": lambda c: tuple([tuple([_request(*one) for one in c.wire[p]]) for p in c.ids]),
     "answers": lambda c: tuple([tuple([_answer(*one) for one in c.answers[p]]) for p in c.ids]),
     "old": lambda c: tuple([tuple([_request(*one) for one in c.old[p]]) for p in c.ids]),
+    "former": lambda c: tuple([tuple([_answer(*one) for one in c.former[p]]) for p in c.ids]),
     "log": lambda c: tuple([tuple([_request(*one) for one in c.leaders[p].log]) for p in c.ids]),
     "needless": lambda c: c.needless,
     "count": lambda c: Rec.of(**c.count),

@@ -23,6 +23,7 @@ FINDINGS = {
     "old-timestamps": "old-timestamps",
     "uncommitted-load": "uncommitted-load",
     "stale-batch": "stale-batch",
+    "past-window": "past-window",
     "share-late-write": "share-late-write",
     "share-aborted": "share-aborted",
     "share-leader-epoch": "share-leader-epoch",

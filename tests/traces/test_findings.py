@@ -16,6 +16,7 @@ BROKEN = {
     "marker-dropped": {"T4", "T7"},
     "zombie-aborts": set[str](),
     "old-timestamps": {"L2"},
+    "past-window": {"L2"},
     "uncommitted-load": {"T7"},
     "stale-batch": {"T10"},
     "share-late-write": {"S2", "S5"},

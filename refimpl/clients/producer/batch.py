@@ -75,6 +75,8 @@ class ProducerBatch:
     producer_id: int = NONE
     epoch: int = NONE
     sequence: int = NONE
+    #: Among the batches of its partition that got a sequence; parts of one batch share it
+    number: int = NONE
     #: The wait after its last failed attempt, and the number of that attempt
     backoff_ms: int = 0
     backoff_of: int = 0

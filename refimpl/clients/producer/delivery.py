@@ -1,8 +1,9 @@
 """Which batch of a partition goes next, under which sequence, and what an answer says of it.
 
 Spec: Producer. KIP-98 (sequences), KAFKA-5494 (several batches in flight), KIP-360 (a producer that
-does not know what was written goes on in a new epoch). Two rules are ours: the first batch of an
-epoch goes alone, and a batch that expires with its only attempt under way counts as unresolved.
+does not know what was written goes on in a new epoch). Three rules are ours: the first batch of an
+epoch goes alone, a batch that expires with its only attempt under way counts as unresolved, and an
+unanswered batch is never further back than a leader remembers, also when leaders change.
 """
 
 from collections import deque
@@ -22,6 +23,7 @@ from refimpl.clients.producer.errors import (
     NotExpired,
     NothingToSend,
     NothingUnresolved,
+    PastWindow,
     TooManyInFlight,
     UnresolvedSequence,
 )
@@ -50,6 +52,8 @@ class Sequences:
     producer_id: int = NONE
     epoch: int = NONE
     next_sequence: int = 0
+    #: The batches that have got a sequence so far
+    numbered: int = 0
     #: The last sequence of this epoch that was acknowledged, -1 if none was
     acked: int = NONE
     #: The sequence after the last one of which nobody knows whether it was used, -1 if all is known
@@ -71,6 +75,8 @@ class Delivery:
     first_alone: bool = True
     #: Kafka's client forgets that a batch was sent which expires before its first answer
     remembers_sent: bool = True
+    #: Kafka's client bounds the batches in flight of each connection, and not of each partition
+    within_window: bool = True
     producer_id: int = NONE
     epoch: int = NONE
     partitions: dict[TopicPartition, Sequences] = field(factory=dict[TopicPartition, Sequences])
@@ -187,6 +193,11 @@ class Delivery:
             return EarlierEpoch(one.epoch, self.epoch)
         if one.tracked and one.acked == NONE and self.first_alone:
             return FirstUnknown()
+        if one.tracked and self.within_window:
+            behind = one.numbered - one.tracked[0].number
+            return (
+                PastWindow(behind, self.most_in_flight) if behind >= self.most_in_flight else None
+            )
         return None
 
     def drain(self, partition: TopicPartition, in_flight: int = 0) -> ProducerBatch:
@@ -253,7 +264,7 @@ class Delivery:
             sequence = batch.sequence
             for part in parts:
                 part.producer_id, part.epoch = batch.producer_id, batch.epoch
-                part.sequence = sequence
+                part.sequence, part.number = sequence, batch.number
                 sequence = _after(sequence, part.count)
         for part in reversed(parts):
             part.closed = True
@@ -320,6 +331,7 @@ class Delivery:
 def _number(one: Sequences, batch: ProducerBatch) -> None:
     """Give a batch the partition's next sequences."""
     batch.producer_id, batch.epoch, batch.sequence = one.producer_id, one.epoch, one.next_sequence
+    batch.number, one.numbered = one.numbered, one.numbered + 1
     one.next_sequence = _after(one.next_sequence, batch.count)
 
 

@@ -71,6 +71,18 @@ class FirstUnknown(OutOfTurn):
 
 
 @frozen
+class PastWindow(OutOfTurn):
+    """The first unanswered batch would be further back than a leader remembers.
+
+    The former leader may hold it, and max.in.flight.requests.per.connection bounds one connection.
+    """
+
+    says = "{behind} batches were sent since the first unanswered one began, of at most {most}"
+    behind: int
+    most: int
+
+
+@frozen
 class NotExpired(Refusal):
     """The batch has a result already."""
 

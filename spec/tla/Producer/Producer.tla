@@ -5,11 +5,12 @@
 (* was written.                                                             *)
 (*                                                                          *)
 (* Each partition has a leader, and a connection to it that keeps order     *)
-(* until it breaks. What a broken connection held may still arrive. Of the  *)
-(* leader there is what ProducerState has more of: it remembers as many     *)
-(* batches of the producer's epoch as its window holds. A batch has one     *)
-(* record here, and its number in its partition. Sequences and epochs begin *)
-(* at 0, and -1 is none.                                                    *)
+(* until it breaks. What a broken connection held may still arrive. When    *)
+(* another broker leads, the connection to the former leader stays open as  *)
+(* long as answers are missing. Of the leader there is what ProducerState   *)
+(* has more of: it remembers as many batches of the producer's epoch as its *)
+(* window holds. A batch has one record here, and its number in its         *)
+(* partition. Sequences and epochs begin at 0, and -1 is none.              *)
 EXTENDS Logs, Integers, FiniteSets
 
 CONSTANTS
@@ -21,10 +22,12 @@ CONSTANTS
     (* @type: Int; *)  MaxDenied,    \* bound: requests that a leader cannot take now, NOT_ENOUGH_REPLICAS for one
     (* @type: Int; *)  MaxRefused,   \* bound: batches that no leader takes, MESSAGE_TOO_LARGE for one
     (* @type: Int; *)  MaxLost,      \* bound: elections that lose acknowledged batches
+    (* @type: Int; *)  MaxMoved,     \* bound: elections that lose nothing, while the former leader's connection is open
     (* @type: Int; *)  InFlight,     \* max.in.flight.requests.per.connection: at most 5 in Kafka
     (* @type: Int; *)  Window,       \* batches of a producer that a leader remembers: 5 in Kafka
     (* @type: Bool; *) Idempotent,   \* enable.idempotence
     (* @type: Bool; *) FirstAlone,   \* the first batch of an epoch is sent alone. Kafka 4.3: FALSE
+    (* @type: Bool; *) WithinWindow, \* an unanswered batch and those sent after it are InFlight at most. Kafka 4.3: FALSE
     (* @type: Bool; *) RememberSent, \* a batch that expires with its first attempt under way is unresolved. Kafka 4.3: FALSE
     (* @type: Bool; *) AckOfEpoch,   \* an answer counts for the epoch that it was sent in. Kafka 4.3: FALSE
     (* @type: Str; *)  OnDoubt,      \* when nobody knows whether a sequence was used, see below
@@ -61,12 +64,13 @@ VARIABLES
     (* @type: Int -> Seq($sent); *)    wire,       \* requests on the way to the leader
     (* @type: Int -> Seq($answer); *)  answers,    \* answers on the way back
     (* @type: Int -> Seq($sent); *)    old,        \* what a broken connection still holds
+    (* @type: Int -> Seq($answer); *)  former,     \* answers on the way back from the former leader
     (* @type: Int -> Seq($sent); *)    log,
     (* @type: Bool; *)                 needless,   \* ghost: a leader refused the order of what was in order
-    (* @type: {breaks: Int, expired: Int, denied: Int, refused: Int, lost: Int}; *) count
+    (* @type: {breaks: Int, expired: Int, denied: Int, refused: Int, lost: Int, moved: Int}; *) count
 
 client == <<outcome, queue, tracked, sequences, epoch, restarting>>
-network == <<wire, answers, old>>
+network == <<wire, answers, old, former>>
 vars == <<client, network, log, needless, count>>
 
 Init ==
@@ -79,9 +83,10 @@ Init ==
     /\ wire = [p \in Ids |-> <<>>]
     /\ answers = [p \in Ids |-> <<>>]
     /\ old = [p \in Ids |-> <<>>]
+    /\ former = [p \in Ids |-> <<>>]
     /\ log = [p \in Ids |-> <<>>]
     /\ needless = FALSE
-    /\ count = [breaks |-> 0, expired |-> 0, denied |-> 0, refused |-> 0, lost |-> 0]
+    /\ count = [breaks |-> 0, expired |-> 0, denied |-> 0, refused |-> 0, lost |-> 0, moved |-> 0]
 
 -----------------------------------------------------------------------------
 (* Words *)
@@ -141,13 +146,17 @@ Enqueue(p) ==
 (* What is sent again waits until all before it is settled. What is new     *)
 (* waits while a sequence is unresolved, while batches of an older epoch    *)
 (* are in flight, and while the first of its epoch is not acknowledged:     *)
-(* a leader takes any sequence of a producer that it does not know.         *)
+(* a leader takes any sequence of a producer that it does not know. It      *)
+(* waits as well while it would be too far behind the first one in flight,  *)
+(* which a leader must still remember when it is sent again: the former     *)
+(* leader may hold that one, and InFlight bounds one connection alone.      *)
 InTurn(p) ==
     LET b == Head(queue[p])
     IN  IF IsTracked(p, b) THEN tracked[p][1].batch = b
         ELSE /\ sequences[p].unresolved = None
              /\ tracked[p] # <<>> => sequences[p].epoch = epoch
              /\ FirstAlone /\ tracked[p] # <<>> => sequences[p].acked # None
+             /\ WithinWindow /\ tracked[p] # <<>> => sequences[p].next - tracked[p][1].sequence < InFlight
 
 Drain(p) ==
     /\ queue[p] # <<>>
@@ -176,7 +185,7 @@ Drain(p) ==
               ELSE /\ tracked' = [tracked EXCEPT ![p] = Append(@,
                           [batch |-> b, epoch |-> epoch, sequence |-> now.next, renumbered |-> FALSE, again |-> FALSE])]
                    /\ sequences' = [sequences EXCEPT ![p] = [now EXCEPT !.next = @ + 1]]
-    /\ UNCHANGED <<outcome, epoch, restarting, answers, old, log, needless, count>>
+    /\ UNCHANGED <<outcome, epoch, restarting, answers, old, former, log, needless, count>>
 
 (* The batch has no sequence to wait for any more.                          *)
 \* @type: (Int, Int, Str) => Bool;
@@ -209,31 +218,41 @@ Lost(p, t) ==
 
 (* An answer comes. The batch may have expired before, and have another     *)
 (* epoch since it was sent.                                                 *)
+\* @type: (Int, $answer) => Bool;
+Understand(p, a) ==
+    LET b == a.batch
+        Mine(t) == t.batch = b
+        mine == SelectSeq(tracked[p], Mine)
+    IN  IF a.error = "none"
+        THEN /\ sequences' = [sequences EXCEPT ![p] = Acked(p, a)]
+             /\ IF outcome[p][b] = "waiting" THEN Settle(p, b, "written")
+                ELSE UNCHANGED <<outcome, tracked, queue>>
+             /\ UNCHANGED restarting
+        ELSE IF outcome[p][b] # "waiting"
+        THEN UNCHANGED <<outcome, tracked, queue, sequences, restarting>>
+        ELSE IF a.error \in {"order", "denied"}
+        THEN /\ Retry(p, b)
+             /\ restarting' = IF a.error = "order" /\ Lost(p, mine[1]) THEN restarting \cup {p} ELSE restarting
+             /\ UNCHANGED sequences
+        ELSE /\ Settle(p, b, "failed")
+             /\ IF ~Idempotent THEN UNCHANGED <<sequences, restarting>>
+                ELSE IF mine[1].again
+                THEN /\ sequences' = [sequences EXCEPT ![p].unresolved = Doubt(p, mine[1].sequence)]
+                     /\ UNCHANGED restarting
+                ELSE restarting' = restarting \cup {p} /\ UNCHANGED sequences
+
 TakeAnswer(p) ==
     /\ answers[p] # <<>>
-    /\ LET a == Head(answers[p])
-           b == a.batch
-           Mine(t) == t.batch = b
-           mine == SelectSeq(tracked[p], Mine)
-       IN  /\ answers' = [answers EXCEPT ![p] = Tail(@)]
-           /\ IF a.error = "none"
-              THEN /\ sequences' = [sequences EXCEPT ![p] = Acked(p, a)]
-                   /\ IF outcome[p][b] = "waiting" THEN Settle(p, b, "written")
-                      ELSE UNCHANGED <<outcome, tracked, queue>>
-                   /\ UNCHANGED restarting
-              ELSE IF outcome[p][b] # "waiting"
-              THEN UNCHANGED <<outcome, tracked, queue, sequences, restarting>>
-              ELSE IF a.error \in {"order", "denied"}
-              THEN /\ Retry(p, b)
-                   /\ restarting' = IF a.error = "order" /\ Lost(p, mine[1]) THEN restarting \cup {p} ELSE restarting
-                   /\ UNCHANGED sequences
-              ELSE /\ Settle(p, b, "failed")
-                   /\ IF ~Idempotent THEN UNCHANGED <<sequences, restarting>>
-                      ELSE IF mine[1].again
-                      THEN /\ sequences' = [sequences EXCEPT ![p].unresolved = Doubt(p, mine[1].sequence)]
-                           /\ UNCHANGED restarting
-                      ELSE restarting' = restarting \cup {p} /\ UNCHANGED sequences
-    /\ UNCHANGED <<epoch, wire, old, log, needless, count>>
+    /\ Understand(p, Head(answers[p]))
+    /\ answers' = [answers EXCEPT ![p] = Tail(@)]
+    /\ UNCHANGED <<epoch, wire, old, former, log, needless, count>>
+
+(* Likewise, by the connection to the former leader.                        *)
+TakeFormer(p) ==
+    /\ former[p] # <<>>
+    /\ Understand(p, Head(former[p]))
+    /\ former' = [former EXCEPT ![p] = Tail(@)]
+    /\ UNCHANGED <<epoch, wire, answers, old, log, needless, count>>
 
 (* delivery.timeout.ms is over for the oldest batch, wherever it is.        *)
 Expire(p) ==
@@ -319,21 +338,21 @@ Arrive(p) ==
        IN  /\ Answer(p, Verdict(p, r))
            /\ log' = [log EXCEPT ![p] = Taken(p, r)]
            /\ needless' = (needless \/ (Verdict(p, r) = "order" /\ Complete(p, r)))
-    /\ UNCHANGED <<client, old, count>>
+    /\ UNCHANGED <<client, old, former, count>>
 
 (* It cannot take it now: not enough replicas, or it does not lead yet.     *)
 Deny(p) ==
     /\ wire[p] # <<>> /\ count.denied < MaxDenied
     /\ Answer(p, "denied")
     /\ count' = [count EXCEPT !.denied = @ + 1]
-    /\ UNCHANGED <<client, old, log, needless>>
+    /\ UNCHANGED <<client, old, former, log, needless>>
 
 (* It takes it never: the batch is too large, or a record is not valid.     *)
 Refuse(p) ==
     /\ wire[p] # <<>> /\ count.refused < MaxRefused
     /\ Answer(p, "refused")
     /\ count' = [count EXCEPT !.refused = @ + 1]
-    /\ UNCHANGED <<client, old, log, needless>>
+    /\ UNCHANGED <<client, old, former, log, needless>>
 
 (* Another leader is elected that misses what was acknowledged.             *)
 Lose(p, n) ==
@@ -343,42 +362,71 @@ Lose(p, n) ==
     /\ count' = [count EXCEPT !.lost = @ + 1]
     /\ UNCHANGED <<client, network, needless>>
 
+(* Another leader is elected that has all of it. The former one refuses     *)
+(* what it has not taken (NOT_LEADER_OR_FOLLOWER), and its answers may be   *)
+(* late.                                                                    *)
+Move(p) ==
+    /\ count.moved < MaxMoved
+    /\ former[p] = <<>>
+    /\ Len(wire[p]) + Len(answers[p]) > 0
+    /\ former' = [former EXCEPT ![p] = answers[p] \o [i \in 1..Len(wire[p]) |->
+           [batch |-> wire[p][i].batch, epoch |-> wire[p][i].epoch, sequence |-> wire[p][i].sequence,
+            error |-> "denied"]]]
+    /\ wire' = [wire EXCEPT ![p] = <<>>]
+    /\ answers' = [answers EXCEPT ![p] = <<>>]
+    /\ count' = [count EXCEPT !.moved = @ + 1]
+    /\ UNCHANGED <<client, old, log, needless>>
+
 -----------------------------------------------------------------------------
 (* Connections *)
 
 (* Whatever waits for an answer is sent again.                              *)
+\* @type: (Int, Seq(Int)) => Bool;
+SendAgain(p, flying) ==
+    LET Flies(b) == \E k \in 1..Len(flying) : flying[k] = b
+        Waits(b) == outcome[p][b] = "waiting"
+        again == SelectSeq(flying, Waits)
+        sent == [i \in 1..Len(tracked[p]) |-> tracked[p][i].batch]
+        Queued(b) == Flies(b) \/ \E i \in 1..Len(queue[p]) : queue[p][i] = b
+        New(b) == ~IsTracked(p, b)
+    IN  /\ queue' = [queue EXCEPT ![p] =
+               IF Idempotent THEN SelectSeq(sent, Queued) \o SelectSeq(@, New)
+               ELSE [i \in 1..Len(again) |-> again[Len(again) + 1 - i]] \o @]
+        /\ tracked' = [tracked EXCEPT ![p] =
+               [i \in 1..Len(@) |-> IF Flies(@[i].batch) THEN [@[i] EXCEPT !.again = TRUE] ELSE @[i]]]
+
 Disconnect(p) ==
     /\ Len(wire[p]) + Len(answers[p]) > 0
     /\ count.breaks < MaxBreaks
-    /\ LET flying == [i \in 1..Len(answers[p]) |-> answers[p][i].batch]
-                     \o [i \in 1..Len(wire[p]) |-> wire[p][i].batch]
-           Waits(b) == outcome[p][b] = "waiting"
-           again == SelectSeq(flying, Waits)
-           New(b) == ~IsTracked(p, b)
-       IN  /\ queue' = [queue EXCEPT ![p] =
-                  IF Idempotent
-                  THEN [i \in 1..Len(tracked[p]) |-> tracked[p][i].batch] \o SelectSeq(@, New)
-                  ELSE [i \in 1..Len(again) |-> again[Len(again) + 1 - i]] \o @]
-           /\ tracked' = [tracked EXCEPT ![p] =
-                  [i \in 1..Len(@) |->
-                      IF \E k \in 1..Len(again) : again[k] = @[i].batch THEN [@[i] EXCEPT !.again = TRUE] ELSE @[i]]]
+    /\ SendAgain(p, [i \in 1..Len(answers[p]) |-> answers[p][i].batch]
+                    \o [i \in 1..Len(wire[p]) |-> wire[p][i].batch])
     /\ old' = [old EXCEPT ![p] = IF Late THEN wire[p] ELSE <<>>]
     /\ wire' = [wire EXCEPT ![p] = <<>>]
     /\ answers' = [answers EXCEPT ![p] = <<>>]
     /\ count' = [count EXCEPT !.breaks = @ + 1]
-    /\ UNCHANGED <<outcome, sequences, epoch, restarting, log, needless>>
+    /\ UNCHANGED <<outcome, sequences, epoch, restarting, former, log, needless>>
+
+(* The connection to the former leader breaks.                              *)
+DisconnectFormer(p) ==
+    /\ former[p] # <<>>
+    /\ count.breaks < MaxBreaks
+    /\ SendAgain(p, [i \in 1..Len(former[p]) |-> former[p][i].batch])
+    /\ former' = [former EXCEPT ![p] = <<>>]
+    /\ count' = [count EXCEPT !.breaks = @ + 1]
+    /\ UNCHANGED <<outcome, sequences, epoch, restarting, wire, answers, old, log, needless>>
 
 (* A request of the old connection arrives, and nobody hears the answer.    *)
 ArriveLate(p) ==
     /\ old[p] # <<>>
     /\ log' = [log EXCEPT ![p] = Taken(p, Head(old[p]))]
     /\ old' = [old EXCEPT ![p] = Tail(@)]
-    /\ UNCHANGED <<client, wire, answers, needless, count>>
+    /\ UNCHANGED <<client, wire, answers, former, needless, count>>
 
 Next ==
     \/ \E p \in Ids : Enqueue(p)
     \/ \E p \in Ids : Drain(p)
     \/ \E p \in Ids : TakeAnswer(p)
+    \/ \E p \in Ids : TakeFormer(p)
     \/ \E p \in Ids : Expire(p)
     \/ \E p \in Ids : Resolve(p)
     \/ Bump
@@ -386,7 +434,9 @@ Next ==
     \/ \E p \in Ids : Deny(p)
     \/ \E p \in Ids : Refuse(p)
     \/ \E p \in Ids, n \in 0..Batches : Lose(p, n)
+    \/ \E p \in Ids : Move(p)
     \/ \E p \in Ids : Disconnect(p)
+    \/ \E p \in Ids : DisconnectFormer(p)
     \/ \E p \in Ids : ArriveLate(p)
 
 Spec == Init /\ [][Next]_vars
@@ -394,7 +444,7 @@ Spec == Init /\ [][Next]_vars
 (* What is sent arrives and is answered, and the client goes on.            *)
 Fair == Spec /\ WF_vars(Bump)
         /\ \A p \in Ids : /\ WF_vars(Enqueue(p)) /\ WF_vars(Drain(p)) /\ WF_vars(TakeAnswer(p))
-                          /\ WF_vars(Resolve(p)) /\ WF_vars(Arrive(p))
+                          /\ WF_vars(TakeFormer(p)) /\ WF_vars(Resolve(p)) /\ WF_vars(Arrive(p))
 
 -----------------------------------------------------------------------------
 (* Promises *)
@@ -434,6 +484,7 @@ NeverAllInFlight == \A p \in Ids : Len(wire[p]) + Len(answers[p]) < InFlight
 NeverBumped == epoch = 0
 NeverTold == \A p \in Ids : \A i \in 1..Len(answers[p]) :
     ~(answers[p][i].error = "none" /\ outcome[p][answers[p][i].batch] = "failed")
+NeverAtBoth == \A p \in Ids : former[p] = <<>> \/ wire[p] = <<>>
 NeverLate == \A p \in Ids : old[p] = <<>>
 NeverRefusedOrder == \A p \in Ids : \A i \in 1..Len(answers[p]) : answers[p][i].error # "order"
 =============================================================================

@@ -152,7 +152,10 @@ class Play:
         )
         self.machine = ProducerMachine(config, BytesBatches(), (1,), lambda: 0.5)
         kafka = LikeKafka(
-            *(script["idempotent"], script["in_flight"]), first_alone=False, remembers_sent=False
+            *(script["idempotent"], script["in_flight"]),
+            first_alone=False,
+            remembers_sent=False,
+            within_window=False,
         )
         self.machine.delivery = self.machine.accumulator.delivery = kafka
         self.machine.accumulator.sticky = lambda size: Sticky(size, Random31(script["seed"]))

@@ -116,6 +116,45 @@ def test_a_batch_keeps_its_partition_and_finds_the_new_leader_without_backoff() 
     assert world.logs[T0] == [b"first", b"a"]
 
 
+def moved(answered: bool) -> World:
+    """A world whose first leader has taken b"0" and does not answer, and whose next one leads."""
+    world = begun({"metadata.max.age.ms": 1000}, nodes=2)
+    world.send(b"0")
+    (lost,) = produces(world)
+    world.handled(lost)
+    world.leaders[0], world.epoch = 2, 1
+    world.advance(1000)
+    world.settle(but_of=ProduceRequest)
+    for value in (b"1", b"2", b"3", b"4", b"5"):
+        world.send(value)
+        for one in produces(world)[1:]:
+            if answered:
+                world.answer(one)
+    assert world.requests[0] is lost
+    return world
+
+
+def test_an_unanswered_batch_is_as_far_back_as_a_leader_remembers() -> None:
+    world = moved(answered=True)
+    assert world.logs[T0] == [b"first", b"0", b"1", b"2", b"3", b"4"]
+    world.disconnect(1)
+    world.settle()
+    assert world.logs[T0] == [b"first", b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert world.written[b"0"].offset == 1
+
+
+def test_each_of_two_leaders_whose_answers_are_lost_knows_the_batches_again() -> None:
+    world = moved(answered=False)
+    assert [node for node, _ in world.produced()] == [1, 2, 2, 2, 2]
+    world.disconnect(2, handled=4)
+    world.disconnect(1)
+    world.advance(2000)
+    world.settle()
+    assert world.logs[T0] == [b"first", b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert world.machine.delivery.epoch == 0
+    assert len(world.written) == 7
+
+
 def test_a_retry_waits_twice_as_long_each_time() -> None:
     world = begun({"retry.backoff.ms": 100, "retry.backoff.max.ms": 350})
     world.machine.accumulator.backoff = world.machine.accumulator.backoff.__class__(

@@ -214,7 +214,14 @@ class PlayTransactions(Play):
             max_block_ms=script["max_block"],
         )
         self.machine = ProducerLikeKafka(config, BytesBatches(), (1,), lambda: 0.5)
-        kafka = LikeKafka(True, script["in_flight"], True, first_alone=False, remembers_sent=False)
+        kafka = LikeKafka(
+            True,
+            script["in_flight"],
+            True,
+            first_alone=False,
+            remembers_sent=False,
+            within_window=False,
+        )
         ours = self.machine.transactions
         assert ours is not None
         network = self.machine.network
