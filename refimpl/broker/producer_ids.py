@@ -20,13 +20,14 @@ from refimpl.transactions.errors import NoProducerIds
 class ProducerIds:
     """The ids that this broker may give out, and the requests that wait for some.
 
-    `asked` is the correlation id of the request for a block that has no answer, 0 for none.
+    `asked` has the correlation ids of requests for a block that have no answer. Any of them may
+    bring one: an answer may take longer than a heartbeat interval, after which it asks again.
     """
 
     context: Context
     next: int = 0
     end: int = 0
-    asked: int = 0
+    asked: set[int] = field(factory=set[int])
     #: Each is called with the time once an id is at hand, which it may take
     waiting: deque[Callable[[int], None]] = field(factory=deque[Callable[[int], None]])
 
@@ -71,16 +72,17 @@ class ProducerIds:
         context = self.context
         if self.waiting and context.broker_epoch >= 0:
             body = AllocateProducerIdsRequest(context.id, context.broker_epoch)
-            self.asked = context.request(context.controller, body)
+            self.asked.add(context.request(context.controller, body))
 
     def allocated(self, now: int, response: Response) -> None:
-        """Take the controller's answer."""
+        """Take the controller's answer, once: no producer id is given out twice."""
         body: AllocateProducerIdsResponse = response.body
-        if response.correlation_id != self.asked:
+        if response.correlation_id not in self.asked:
             return
-        self.asked = 0
+        self.asked.discard(response.correlation_id)
         if body.error is not None:
             self.context.outputs.append(Refused("AllocateProducerIds", body.error))
             return
+        self.asked.clear()
         self.next, self.end = body.first_producer_id, body.first_producer_id + body.length
         self._serve(now)

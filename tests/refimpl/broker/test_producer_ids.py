@@ -86,6 +86,19 @@ def test_without_an_answer_and_after_a_refusal_it_is_asked_again_by_the_clock() 
     assert asked(cluster) == [], "nobody waits"
 
 
+def test_an_answer_that_takes_longer_than_a_heartbeat_interval_counts_once() -> None:
+    cluster = Cluster()
+    init(cluster)
+    (first,) = asked(cluster)
+    for _ in range(3):
+        cluster.told += cluster.node.handle(cluster.now, m.Timer(cluster.now, HEARTBEAT))
+    assert given(allocated(cluster, first, 1000, 1)) == [1000]
+    init(cluster)
+    assert allocated(cluster, first, 1000, 1) == [], "a copy of the same answer"
+    for late in asked(cluster)[1:-1]:
+        assert allocated(cluster, late, 2000, 1) == [], "it has a block, and its ids are used up"
+
+
 def test_who_is_not_registered_asks_for_none() -> None:
     cluster = Cluster()
     cluster.node.context.broker_epoch = -1
