@@ -14,6 +14,7 @@ from refimpl.machines import classic_group_errors as errors
 Partition: TypeAlias = Hashable
 
 NO_GENERATION = 0
+NOT_ASSIGNED = -1
 
 
 @define
@@ -27,9 +28,8 @@ class ClassicConsumer:
     owned: frozenset[Partition] = frozenset()
     #: Partitions that it gave up at a new generation, and that the leader still counts as its own
     missed: frozenset[Partition] = frozenset()
-    #: As leader: the number of partitions that it knew when it assigned them; 0 if it has not
-    # assigned
-    counted: int = 0
+    #: As leader: the number of partitions that it knew when it assigned them, which may be none
+    counted: int = NOT_ASSIGNED
 
     def prepare_join(self) -> None:
         """Prepare to join a rebalance: an eager consumer gives up its partitions."""
@@ -44,7 +44,7 @@ class ClassicConsumer:
         accepted. A correct leader has given nothing away in a generation that the consumer was in.
         (Kafka's clients keep the partitions until they receive their assignment.)
         """
-        self.counted = 0
+        self.counted = NOT_ASSIGNED
         if generation == self.generation:
             return  # the same answer again: it still has to join again
         late = generation != self.generation + 1
@@ -61,7 +61,7 @@ class ClassicConsumer:
 
         It then joins again, which begins a rebalance. Nobody else watches for added partitions.
         """
-        return self.counted not in (0, partitions)
+        return self.counted not in (NOT_ASSIGNED, partitions)
 
     def assigned(self, partitions: Iterable[Partition]) -> bool:
         """Take an assignment; True if the consumer must join again.
@@ -84,7 +84,7 @@ class ClassicConsumer:
         The consumer is no longer a member, or not of the group's generation.
         """
         self.generation, self.owned, self.missed = NO_GENERATION, frozenset(), frozenset()
-        self.counted = 0
+        self.counted = NOT_ASSIGNED
 
     def commit(self, partition: Partition) -> int:
         """The generation in which it commits a partition."""

@@ -25,7 +25,7 @@ from refimpl.messages.broker import TopicPartition
 OUT, JOINING, ASSIGNING, SYNCING, STABLE = "out", "joining", "assigning", "syncing", "stable"
 LOST = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"))
 FENCED = "FENCED_INSTANCE_ID"
-#: What a rebalance may take longer than its time-out
+#: JOIN_GROUP_TIMEOUT_LAPSE of Kafka's client
 GRACE_MS = 5000
 
 
@@ -44,6 +44,8 @@ class ClassicMembership(Membership):
     _prepared: bool = field(default=False, init=False)
     #: Kafka's member gives partitions up without another commit once it has joined
     commits_twice: bool = field(default=True, init=False)
+    #: What a rebalance may take longer than its time-out
+    grace_ms: int = field(default=GRACE_MS, init=False)
     #: Its assignment, of which the application hears when it polls
     taken: frozenset[TopicPartition] | None = field(default=None, init=False)
     #: The topics that its last join named
@@ -187,7 +189,7 @@ class ClassicMembership(Membership):
             protocols,
             client_id=config.client_id,
         )
-        patience = max(config.request_timeout_ms, config.max_poll_interval_ms + GRACE_MS)
+        patience = max(config.request_timeout_ms, config.max_poll_interval_ms + self.grace_ms)
         self.coordinator.ask(
             now, body, lambda at, one: self._joined(at, one, attempt), timeout_ms=patience
         )
@@ -268,7 +270,8 @@ class ClassicMembership(Membership):
             assignments,
         )
         attempt = self._attempt
-        patience = max(self.config.request_timeout_ms, self.config.max_poll_interval_ms + GRACE_MS)
+        rebalances = self.config.max_poll_interval_ms + self.grace_ms
+        patience = max(self.config.request_timeout_ms, rebalances)
         self.coordinator.ask(
             now, body, lambda at, one: self._synced(at, one, attempt), timeout_ms=patience
         )

@@ -5,6 +5,7 @@ and until that has returned nothing else changes. Its host carries requests, say
 has ended, calls the listener, and comes back when a timer is due. Time is in ms.
 """
 
+from base64 import urlsafe_b64encode
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -92,6 +93,8 @@ class ConsumerMachine:
     coordinator: Coordinator | None = field(default=None, init=False)
     commits: Commits | None = field(default=None, init=False)
     membership: Membership | None = field(default=None, init=False)
+    #: Its name in a group of the consumer protocol, for life
+    _member_id: str = field(default="", init=False)
     lookups: Lookups = field(init=False)
     fetcher: Fetcher = field(init=False)
     #: The topics, or the pattern, that it is subscribed to
@@ -154,6 +157,9 @@ class ConsumerMachine:
         if self.membership is None:
             kind = ClassicMembership if self.config.is_classic else ReconcilingMembership
             self.membership = kind(self.config, self.coordinator, self)
+            if not self.config.is_classic:
+                self._member_id = self._member_id or _new_id(self.chance)
+                self.membership.member_id = self._member_id
             self.lookups.membership = self.membership
             if self.commits is not None:
                 self.commits.membership = self.membership
@@ -623,6 +629,12 @@ class ConsumerMachine:
         self._leaving, self._caller, self._leave_until, self._last_poll = None, None, inf, None
         self.is_closed = closes
         self._outputs.append(CallDone(call.handle))
+
+
+def _new_id(chance: Chance) -> str:
+    """A member id, as Kafka's client makes one (KIP-1082): 128 bits, in 22 letters."""
+    drawn = bytes(int(256 * chance()) for _ in range(16))
+    return urlsafe_b64encode(drawn).rstrip(b"=").decode()
 
 
 def _nothing(now: int) -> None:

@@ -53,6 +53,11 @@ class ReconcilingMembership(Membership):
         """True once the group has answered."""
         return self.machine.epoch > 0 and not self.ended
 
+    @property
+    def commit_refusal(self) -> str | None:
+        """Outside of the group it commits nothing: a group without members takes any commit."""
+        return None if self.is_member else "UNKNOWN_MEMBER_ID"
+
     def subscribe(self, topics: frozenset[str]) -> None:
         """It reads these topics from now on, and says so with its next heartbeat."""
         if topics != self.topics:
