@@ -87,6 +87,12 @@ def sends(run: Path) -> list[dict[str, Any]]:
     return [line for line in lines(run, "producer#0") if line["op"] == "send"]
 
 
+def stored_twice(run: Path) -> list[int]:
+    """The ids of the records that the last scan has found twice, in their order."""
+    scan = [one["id"] for line in lines(run, "scan-ru#0") for one in line.get("records", [])]
+    return [one for one in dict.fromkeys(scan) if scan.count(one) == 2]
+
+
 def assert_that_the_check_finds_b(run: Path) -> None:
     """`highwater check` says violated, and names the record that was lost."""
     judged = run.with_suffix(".json")

@@ -20,19 +20,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_idempotent_producer_sent_each_record_once(run: Path) -> None:
     played.assert_that_no_leader_was_unclean(run, TOPIC)
     assert played.meta(run)["producers"]["producer"]["idempotence"] is True
-    assert [line["outcome"] for line in played.sends(run)] == ["ok"] * 7
+    assert [line["outcome"] for line in played.sends(run)] == ["ok"] * 9
 
 
 def test_the_check_names_the_records_that_are_stored_twice(run: Path) -> None:
-    broken = played.broken(run)
-    assert set(broken) == {"L2"}
-    twice = [line["records"][0]["id"] for line in played.sends(run)[1:]]
-    (witness,) = broken["L2"]
-    assert {event["id"] for event in witness["events"]} <= {*twice}
-    scanned = [
-        one["id"] for line in played.lines(run, "scan-ru#0") for one in line.get("records", [])
-    ]
-    assert {one for one in scanned if scanned.count(one) == 2} == {*twice}
+    assert set(played.broken(run)) == {"L2"}
+    assert played.stored_twice(run) == [line["records"][0]["id"] for line in played.sends(run)[3:]]
 
 
 def test_one_batch_fewer_is_remembered(tmp_path: Path) -> None:
@@ -44,6 +37,6 @@ def test_a_record_fails_that_is_written(tmp_path: Path) -> None:
     run = tmp_path / "run"
     done = played.python(f"examples/{NAME}", run, "--answered")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert [line["outcome"] for line in played.sends(run)] == ["ok", "info", *["ok"] * 5]
+    assert [line["outcome"] for line in played.sends(run)] == [*["ok"] * 3, "info", *["ok"] * 5]
     judged = played.python("-m", "refimpl", "check", run)
     assert judged.returncode == 0, judged.stdout

@@ -17,6 +17,7 @@ BROKEN = {
     "zombie-aborts": set[str](),
     "old-timestamps": {"L2"},
     "past-window": {"L2"},
+    "snapshot-forgets": {"L2"},
     "uncommitted-load": {"T7"},
     "stale-batch": {"T10"},
     "share-late-write": {"S2", "S5"},

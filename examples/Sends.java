@@ -14,7 +14,8 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Sends each line of its input to partition 0 of a topic, by Kafka's producer as it is by default.
+ * Sends each line of its input to a topic, by Kafka's producer as it is by default. A line is a
+ * value, and the number of a partition.
  *
  * Sends BOOTSTRAP TOPIC FILE NAME CLOCK IDS. It says on its output what became of each record. Its
  * calls are lines of trace format v1 in FILE, in the order in which they began.
@@ -47,29 +48,29 @@ public final class Sends {
     private void run() throws IOException {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine())
-            send(line);
+            send(line.split(" ")[0], Integer.parseInt(line.split(" ")[1]));
         producer.close();
         line(seq, "close", System.nanoTime(), "ok", "");
         trace.close();
     }
 
-    private void send(String value) {
+    private void send(String value, int partition) {
         long id = ++ids, call = seq++, began = System.nanoTime();
-        ProducerRecord<String, String> record = new ProducerRecord<>(topic, 0, null, value);
+        ProducerRecord<String, String> record = new ProducerRecord<>(topic, partition, null, value);
         record.headers().add(new RecordHeader(HEADER, ByteBuffer.allocate(8).putLong(id).array()));
         producer.send(record, (stored, refused) -> {
             String error = refused == null ? "" : refused.getClass().getSimpleName();
-            line(call, "send", began, refused == null ? "ok" : "info", records(id, stored, error));
+            line(call, "send", began, refused == null ? "ok" : "info", records(partition, id, stored, error));
             System.out.println(refused == null
                 ? value + " is acknowledged at offset " + stored.offset() : value + " fails: " + error);
             System.out.flush();
         });
     }
 
-    private String records(long id, RecordMetadata stored, String error) {
+    private String records(int partition, long id, RecordMetadata stored, String error) {
         String offset = error.isEmpty() ? ",\"offset\":" + stored.offset() : "";
         String why = error.isEmpty() ? "" : ",\"error\":\"" + error + '"';
-        return ",\"records\":[{\"topic\":\"" + topic + "\",\"partition\":0,\"id\":" + id + offset + "}]" + why;
+        return ",\"records\":[{\"topic\":\"" + topic + "\",\"partition\":" + partition + ",\"id\":" + id + offset + "}]" + why;
     }
 
     /** Lines are in program order: a call that has ended waits for those that began before. */
