@@ -72,11 +72,12 @@ broker: setup ## Serve Kafka's protocol: make broker ARGS="--brokers 3"
 chaos: setup ## Break a simulated cluster: make chaos ARGS="--seed 7"
 	$(HIGHWATER) chaos $(ARGS)
 
-campaign: setup ## 10,000 seeds on files, 10,000 in memory, 5,000 with added partitions, 2,000 with lasting faults; interrupted, it goes on: ARGS="-j 1"
+campaign: setup ## 10,000 seeds on files, 10,000 in memory, 5,000 with added partitions, 2,000 with lasting faults, 2,000 with our own clients; interrupted, it goes on: ARGS="-j 1"
 	$(HIGHWATER) chaos --seeds 10000 --ledger build/chaos/files.json $(ARGS)
 	$(HIGHWATER) chaos --seeds 10000 --config files=false --ledger build/chaos/memory.json $(ARGS)
 	$(HIGHWATER) chaos --seeds 5000 --config files=false --config adds_partitions=true --ledger build/chaos/added.json $(ARGS)
 	$(HIGHWATER) chaos --seeds 2000 --config files=false --config lasting=true --ledger build/chaos/lasting.json $(ARGS)
+	$(HIGHWATER) chaos --seeds 2000 --config files=false --config reference_clients=true --ledger build/chaos/clients.json $(ARGS)
 
 check-bugs: setup ## Bugs of clients and coordinators that checks find in simulated histories: ARGS="--write"
 	$(BIN)/python -m tests.chaos.check_bugs $(ARGS)

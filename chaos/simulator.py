@@ -17,11 +17,12 @@ from chaos.clients.classic_member import ClassicMember
 from chaos.clients.committed_reader import CommittedReader, Reading
 from chaos.clients.consumer import Part
 from chaos.clients.consumer_member import ConsumerMember
-from chaos.clients.group_member import GroupMember
+from chaos.clients.group_member import SimulatedMember
 from chaos.clients.leaders import Leaders
 from chaos.clients.operator import Operator
 from chaos.clients.producer import Producer
 from chaos.clients.purger import Purger
+from chaos.clients.reference_consumer import ReferenceConsumer
 from chaos.clients.reference_producer import ReferenceProducer
 from chaos.clients.share_consumer import ShareConsumer
 from chaos.clients.transactional_producer import (
@@ -387,7 +388,7 @@ def _group(
     offsets: PartitionOracle,
     partitions: list[PartitionOracle],
     brokers: list[BrokerHost],
-    members: list[GroupMember],
+    members: list[SimulatedMember],
 ) -> CoordinatedGroup:
     classic = simulation.settings.group_protocol == "classic"
     kind = ClassicGroupOracle if classic else ConsumerGroupOracle
@@ -620,12 +621,15 @@ def _config(settings: Settings) -> BrokerConfig:
 
 def _clients(
     simulation: Simulation, names: list[TopicPartition]
-) -> tuple[list[GroupMember], list[Producer] | list[ReferenceProducer]]:
+) -> tuple[list[SimulatedMember], list[Producer] | list[ReferenceProducer]]:
     settings = simulation.settings
-    consumers: list[GroupMember] = []
+    consumers: list[SimulatedMember] = []
     for index in range(settings.consumers):
         node = FIRST_CLIENT + index
         parts = [Part(name, CommittingMember(index + 1, settings.commit_when)) for name in names]
+        if settings.reference_clients:
+            consumers.append(ReferenceConsumer(node, simulation))
+            continue
         kind = ClassicMember if settings.group_protocol == "classic" else ConsumerMember
         consumers.append(kind(node, simulation, parts, Leaders(node, simulation, simulation.rng)))
     first = FIRST_CLIENT + settings.consumers

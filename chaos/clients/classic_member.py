@@ -30,6 +30,8 @@ class ClassicMember(GroupMember):
 
     state: str = UNKNOWN
     consumer: ClassicConsumer = field(factory=ClassicConsumer)
+    #: The request of its last join: an answer to an earlier one comes by a connection given up
+    join_number: int = 0
 
     def __attrs_post_init__(self) -> None:
         """Know from the start whether partitions are kept while the group rebalances."""
@@ -95,11 +97,12 @@ class ClassicMember(GroupMember):
             ((self.assignor.name, metadata),),
             client_id=f"c{self.member - 1}",
         )
-        self._ask_coordinator(body, self._join_answered)
+        self.join_number = self.requests + 1
+        self._ask_coordinator(body, self._join_answered, self.join_number)
 
-    def _join_answered(self, response: Response, about: Any) -> None:
+    def _join_answered(self, response: Response, about: int) -> None:
         body: g.JoinGroupResponse = response.body
-        if self.state != JOINING:
+        if self.state != JOINING or about != self.join_number:
             return
         self.state = UNKNOWN
         match body.error:

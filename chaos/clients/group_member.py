@@ -5,7 +5,7 @@ offset, and commits. It reacts to a coordinator's errors as Kafka's clients do.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from attrs import define, field
 
@@ -59,6 +59,53 @@ class CommitTag(NamedTuple):
         """Read the text in the metadata."""
         member_id, generation, number = text.rsplit(" ", 2)
         return cls(member_id, int(generation), int(number))
+
+
+class SimulatedMember(Protocol):
+    """A member of the group in a run, as the nemesis and the oracles know it."""
+
+    id: int
+    up: bool
+    paused_until: int
+    #: The numbers of the partitions that it owns
+    owned: tuple[int, ...]
+    commits: int
+    """Counts its commits, and each time that it begins to read a partition."""
+
+    @property
+    def member(self) -> int:
+        """The member's number in the spec."""
+        ...
+
+    @property
+    def member_id(self) -> str:
+        """The name that the group has given it."""
+        ...
+
+    @property
+    def group_generation(self) -> int:
+        """The generation, or member epoch, that it believes to be in."""
+        ...
+
+    def handle(self, message: Any) -> None:
+        """Handle any message."""
+        ...
+
+    def subscribe(self) -> None:
+        """Send a subscription."""
+        ...
+
+    def crash(self) -> None:
+        """The process ends."""
+        ...
+
+    def leave(self) -> None:
+        """Leave in order."""
+        ...
+
+    def close(self) -> None:
+        """The process ends in order, at the end of the run."""
+        ...
 
 
 @define(eq=False)

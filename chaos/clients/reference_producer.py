@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import define, field
 
+from chaos.clients.connected import ConnectedClient
 from chaos.clients.producer import STRIDE, Sending, batch_size
 from chaos.sim.addresses import BROKERS, TICK, TOPIC, Tick
 from chaos.sim.settings import Settings
@@ -115,14 +116,11 @@ class ReferenceProducer:
     timer_at: int = -1
     #: The first values of batches that were sent before
     tried: set[object] = field(factory=set[object])
-    #: By node: the requests that wait on its connection, in order, each with its answer
-    waiting: dict[int, dict[int, Response | None]] = field(
-        factory=dict[int, dict[int, Response | None]]
-    )
+    connected: ConnectedClient = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Begin with all brokers as bootstrap servers."""
-        self.simulation.connections.clients.add(self.id)
+        self.connected = ConnectedClient(self.id, self.simulation)
         config = config_of(self.simulation.settings, self.acks)
         self.machine = ProducerMachine(
             config, ValuesBuilders(), BROKERS, self.rng.random, id=self.id
@@ -146,15 +144,10 @@ class ReferenceProducer:
 
     def _answered(self, now: int, message: Response) -> None:
         """Answers come in the order of their requests."""
-        waiting = self.waiting.get(message.source, {})
-        if message.correlation_id not in waiting:
+        if not self.connected.waits_for(message):
             self.simulation.counts["late acknowledgements"] += 1
-            return
-        waiting[message.correlation_id] = message
-        while waiting and (answer := waiting[first := next(iter(waiting))]) is not None:
-            del waiting[first]
+        for _, _, answer in self.connected.answered(message):
             self._take(now, self.machine.handle(now, answer))
-            waiting = self.waiting.get(message.source, {})
 
     def _tick(self, now: int) -> None:
         timeline, settings = self.simulation.timeline, self.simulation.settings
@@ -190,8 +183,7 @@ class ReferenceProducer:
                 case Request():
                     self._ask(output)
                 case Disconnect(node):
-                    self.waiting.pop(node, None)
-                    self.simulation.connections.close(self.id, node)
+                    self.connected.close(node)
                 case Timer():
                     self.timer_at = max(output.at_ms, now + 1)
                     self.simulation.timeline.at(self.timer_at, self.id, output)
@@ -209,10 +201,8 @@ class ReferenceProducer:
                 counts["batches of our own producer"] += 1
                 counts["sends repeated"] += batch.values[0] in self.tried
                 self.tried.add(batch.values[0])
-        if self.acks != "0" or type(body) is not ProduceRequest:
-            self.waiting.setdefault(request.target, {})[request.correlation_id] = None
-        self.simulation.connections.send(request)
-        self.simulation.network.send(request)
+        answers = self.acks != "0" or type(body) is not ProduceRequest
+        self.connected.send(request, expects_answer=answers)
 
     def _delivered(self, one: Delivered) -> None:
         sending = self.sending.pop(one.handle)

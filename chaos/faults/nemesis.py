@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from chaos.clients.application import Applications
-from chaos.clients.group_member import GroupMember
+from chaos.clients.group_member import SimulatedMember
 from chaos.clients.operator import Operator
 from chaos.clients.share_consumer import ShareConsumer
 from chaos.clients.transactional_producer import TransactionalProducer
@@ -87,7 +87,7 @@ class Nemesis:
     script: Script
     controller: ControllerHost | StoreHost
     brokers: Sequence[BrokerHost]
-    consumers: Sequence[GroupMember]
+    consumers: Sequence[SimulatedMember]
     clients: tuple[int, ...]
     operator: Operator | None = None
     transactional: "TransactionalClients | None" = None

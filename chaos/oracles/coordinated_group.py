@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.clients.group_member import CommitTag, GroupMember
+from chaos.clients.group_member import CommitTag, SimulatedMember
 from chaos.oracles.commit_delay import CommitDelay
 from chaos.oracles.group import Commit, GroupPartition
 from chaos.oracles.partition import PartitionOracle
@@ -40,7 +40,7 @@ class CoordinatedGroup:
     log_of: Callable[[int], BrokerLog]
     offsets: PartitionOracle
     partitions: list[GroupPartition]
-    members: Sequence[GroupMember]
+    members: Sequence[SimulatedMember]
     counts: Counter[str]
     #: The first position of each commit, by its partition and tag
     places: dict[tuple[int, str, int, int], int] = field(
@@ -195,11 +195,19 @@ class CoordinatedGroup:
         if commit.number <= max(number, since):  # it comes late: its sender went on, or began anew
             self.counts["commits overtaken"] += 1
             self.partitions[commit.partition].repeats = True
-        elif commit.offset < offset:
+        elif commit.offset < offset and not self._went_back(commit):
             raise self._broken("CommittedMonotone", f"{commit} after {offset}")
         self._take(at, commit)
         self.partitions[commit.partition].judge(commit)
         self.counts["ReceiveCommit"] += 1
+
+    def _went_back(self, commit: Commit) -> bool:
+        """True if the log has lost records, and a commit from before that is sent once more.
+
+        A consumer of ours that waits for a commit sends it again as it was.
+        """
+        ours = self.simulation.settings.reference_clients
+        return ours and bool(self.partitions[commit.partition].partition.era)
 
     def _take(self, at: int, commit: Commit) -> None:
         claim = self._claim(commit)
@@ -236,7 +244,7 @@ class CoordinatedGroup:
         member = self.members[seen.member - 1]
         self.began[seen.partition, member.member_id] = member.commits, seen.offset
 
-    def _nobody_else_owns(self, seen: g.Assigned, others: Sequence[GroupMember]) -> None:
+    def _nobody_else_owns(self, seen: g.Assigned, others: Sequence[SimulatedMember]) -> None:
         for other in others:
             both = set(other.owned) & set(seen.partitions)
             if other.member != seen.member and both:

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from chaos.clients.consumer import payload
-from chaos.clients.group_member import GroupMember
+from chaos.clients.group_member import SimulatedMember
 from chaos.clients.producer import STRIDE, SimulatedProducer
 from chaos.faults.nemesis import Nemesis
 from chaos.oracles.availability import AvailabilityOracle
@@ -39,7 +39,7 @@ class ProgressOracle:
     partitions: Sequence[PartitionOracle]
     group: CoordinatedGroup
     producers: Sequence[SimulatedProducer]
-    consumers: Sequence[GroupMember]
+    consumers: Sequence[SimulatedMember]
     control_plane: ControlPlaneOracle | None = None
     operations: OperationsOracle | None = None
     deletion: DeletionOracle | None = None
@@ -266,9 +266,14 @@ class ProgressOracle:
                 last[value // STRIDE] = value
 
     def _may_forget(self, partition: int) -> bool:
-        """True if our producers, with several batches in flight, met a leader that lost records."""
-        ours = self.simulation.settings.reference_clients
-        return ours and self.partitions[partition].log.loss_allowed
+        """True if our producers, with several batches in flight, met a leader that knew fewer.
+
+        It has lost records, or has read a snapshot, in which a producer has its last batch alone
+        (`ProducerState/bug_live_reload`).
+        """
+        settings = self.simulation.settings
+        forgets = settings.files or self.partitions[partition].log.loss_allowed
+        return settings.reference_clients and forgets
 
     def _names(self, partitions: Iterable[int]) -> list[str]:
         return [self.partitions[partition].name for partition in partitions]

@@ -10,6 +10,7 @@ from collections import deque
 
 from attrs import define, field
 
+from refimpl.clients.network import coordinator_at
 from refimpl.messages.broker import Request
 
 
@@ -24,22 +25,25 @@ class Connection:
 
 @define(eq=False)
 class Connections:
-    """The connections of some clients to all brokers."""
+    """The connections of some clients to all brokers.
+
+    A client names each by a target, and may have two to a broker: one is for coordinators.
+    """
 
     clients: set[int] = field(factory=set[int])
     _now: dict[tuple[int, int], Connection] = field(factory=dict[tuple[int, int], Connection])
     _of: dict[tuple[int, int], Connection] = field(factory=dict[tuple[int, int], Connection])
 
-    def send(self, request: Request) -> None:
+    def send(self, request: Request, target: int) -> None:
         """The request is the last one of its connection."""
-        pair = request.source, request.target
+        pair = request.source, target
         connection = self._now.setdefault(pair, Connection())
         connection.sent.append(request.correlation_id)
         self._of[request.source, request.correlation_id] = connection
 
-    def close(self, client: int, broker: int) -> None:
+    def close(self, client: int, target: int) -> None:
         """The client's next request begins another connection."""
-        connection = self._now.pop((client, broker), None)
+        connection = self._now.pop((client, target), None)
         if connection is not None:
             connection.is_broken = True
 
@@ -57,10 +61,9 @@ class Connections:
         return found
 
     def broken(self, request: Request) -> None:
-        """The broker is down: what comes by this connection later is lost."""
-        connection = self._now.pop((request.source, request.target), None)
-        if connection is not None:
-            connection.is_broken = True
+        """The broker is down: what comes by its connections later is lost."""
+        for target in (request.target, coordinator_at(request.target)):
+            self.close(request.source, target)
         other = self._of.pop((request.source, request.correlation_id), None)
         if other is not None:
             other.is_broken = True

@@ -66,7 +66,8 @@ class Settings:
     produce_ms: int = 20
     request_timeout_ms: int = 150
     delivery_timeout_ms: int = 1500
-    # True if they are the project's own producers, with max_in_flight requests to each broker
+    # True if producers and consumers are the project's own, with max_in_flight Produce requests to
+    # each broker
     reference_clients: bool = False
 
     # Consumers

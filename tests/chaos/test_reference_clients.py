@@ -1,4 +1,4 @@
-"""Runs whose producers are the project's own, with five requests in flight."""
+"""Runs whose producers and consumers are the project's own."""
 
 from collections import Counter
 from typing import Any
@@ -10,7 +10,10 @@ from chaos.campaign import first_failing_seed
 from chaos.sim.settings import Settings
 from chaos.simulator import build
 from properties.mutants.catalogue import applied, catalogue
+from refimpl.clients.consumer.position import FETCHING, OffsetAndEpoch, Position
+from refimpl.clients.consumer.reconciling import ReconcilingMembership
 from refimpl.clients.metadata import ClientMetadata
+from refimpl.machines.classic_consumer import ClassicConsumer
 
 OURS: dict[str, Any] = {"reference_clients": True, "files": False}
 IDEMPOTENT: dict[str, Any] = {**OURS, "idempotence": True}
@@ -66,3 +69,45 @@ def test_who_forgets_leader_epochs_when_it_begins_again_writes_a_record_twice() 
 def test_an_idempotent_producer_of_kafkas_kind_has_acks_all_alone() -> None:
     with pytest.raises(ValueError, match="acks=all alone"):
         Settings(reference_clients=True, idempotence=True, acks=("all", "1")).check()
+
+
+def test_our_consumers_share_the_topic_and_end_where_its_end_is() -> None:
+    seen: Counter[str] = Counter()
+    for seed in (1, 3, 6, 8, 9, 14):
+        run = build(Settings.draw(seed, **OURS), history=True).go()
+        assert run.violation is None, f"seed {seed}: {run.violation}"
+        seen.update(run.simulation.counts)
+    for what in ("ReceiveCommit", "Rebalance", "redeliveries", "commits refused: NOT_COORDINATOR"):
+        assert seen[what] > 0, what
+
+
+def test_a_member_that_is_out_of_its_group_commits_where_nobody_is() -> None:
+    """A group without members takes a commit of anybody."""
+    with patch.object(ReconcilingMembership, "commit_refusal", None):
+        found = first_failing_seed(range(20, 21), **OURS)
+    assert found is not None
+    assert found.oracle == "CommitFenced"
+
+
+def test_a_leader_that_knew_no_partitions_assigns_again_when_it_knows_some() -> None:
+    def only_if_some(consumer: ClassicConsumer, partitions: int) -> bool:
+        return consumer.counted not in (-1, 0, partitions)
+
+    with patch.object(ClassicConsumer, "must_assign_again", only_if_some):
+        found = first_failing_seed(range(782, 783), **OURS)
+    assert found is not None
+    assert found.oracle == "Progress"
+
+
+def test_a_consumer_that_commits_what_it_has_not_returned_loses_it() -> None:
+    """Yelp/kafka-python#40."""
+
+    def fetched(position: Position) -> OffsetAndEpoch | None:
+        if position.buffer is None or position.state != FETCHING:
+            return None
+        return OffsetAndEpoch(position.offset + 1, position.epoch)
+
+    with patch.object(Position, "consumed", property(fetched)):
+        found = first_failing_seed(range(40), **OURS)
+    assert found is not None
+    assert found.oracle in ("AtLeastOnce", "CommittedDelivered")
