@@ -114,13 +114,17 @@ class RowBuilder:
         columns = {name: np.repeat(column, counts) for name, column in calls.items()}
         kinds = _kinds(self.records, self._odd)
 
-        def column(name: str, convert: Callable[[Values], Ints]) -> Ints:
-            if len(kinds) == 1:
+        def column(name: str, convert: Callable[[Sequence[Any]], Ints], other: int = NONE) -> Ints:
+            if len(kinds) == 1 and name in kinds[0].fields:
                 return convert(kinds[0].values(name))
-            whole = np.full(len(self.records), NONE)
+            whole = np.full(len(self.records), other)
             for kind in kinds:
-                whole[kind.rows] = convert(kind.values(name))
+                if name in kind.fields:
+                    whole[kind.rows] = convert(kind.values(name))
             return whole
+
+        if any("topic" not in kind.fields for kind in kinds):
+            raise Malformed("topic")
 
         for name in RECORD_INTS:
             columns[name] = column(name, partial(_ints, name))
@@ -136,7 +140,7 @@ class RowBuilder:
             hashes = column("key", partial(_numbered, partial(key_hash, self.partitioner)))
             columns["detail"] = np.where(columns["op"] == Op.SEND, hashes, columns["detail"])
         for name, words in _FLAGS.items():
-            columns["flags"] = columns["flags"] | column(name, partial(_flagged, name, words))
+            columns["flags"] = columns["flags"] | column(name, partial(_flagged, name, words), 0)
         self.records, self._ints, self._odd = [], {}, []
         self._shapes, self._shared, self._counts = [], [], []
         return {name: narrow(name, column) for name, column in columns.items()}
@@ -150,13 +154,9 @@ class RowBuilder:
         columns |= {name: np.full(len(of), NONE) for name in INTS}
         for fields, number in shapes.items():
             mine = np.flatnonzero(of == number)
-            flat = self._ints[fields]
-            for n, name in enumerate(fields):
-                columns[name][mine] = _ints(name, flat[n :: len(fields)])
+            for name, values in zip(fields, _side_by_side(fields, self._ints[fields]), strict=True):
+                columns[name][mine] = values
         return columns, np.array(self._counts, np.int64)
-
-
-Values = Sequence[Any] | int  # the values of a field, or how many records do not have it
 
 
 @frozen
@@ -166,15 +166,10 @@ class _Kind:
     rows: Any
     fields: Mapping[str, int]
     flat: list[Any]
-    count: int
 
-    def values(self, name: str) -> Values:
-        """The values of a field."""
-        if name in self.fields:
-            return self.flat[self.fields[name] :: len(self.fields)]
-        if name == "topic" and self.count:
-            raise Malformed(name)
-        return self.count
+    def values(self, name: str) -> Sequence[Any]:
+        """The values of a field that they have."""
+        return self.flat[self.fields[name] :: len(self.fields)]
 
 
 def _kinds(records: list[Any], odd: list[tuple[int, int]]) -> list[_Kind]:
@@ -190,7 +185,9 @@ def _kinds(records: list[Any], odd: list[tuple[int, int]]) -> list[_Kind]:
 
 
 def _apart(records: list[Any], rows: Ints) -> Iterator[_Kind]:
-    shape: tuple[str, ...] = tuple(records[0]) if records else ()
+    if not records:
+        return
+    shape: tuple[str, ...] = tuple(records[0])
     if list(chain.from_iterable(records)) == list(shape) * len(records):
         yield _kind(rows, shape, records)
         return
@@ -204,12 +201,10 @@ def _apart(records: list[Any], rows: Ints) -> Iterator[_Kind]:
 
 def _kind(rows: Any, shape: tuple[str, ...], records: list[Any]) -> _Kind:
     flat = list(chain.from_iterable(map(dict[str, Any].values, records)))
-    return _Kind(rows, {name: n for n, name in enumerate(shape)}, flat, len(records))
+    return _Kind(rows, {name: n for n, name in enumerate(shape)}, flat)
 
 
-def _flagged(name: str, words: Mapping[bool | None, int], values: Values) -> Ints:
-    if isinstance(values, int):
-        return np.zeros(values, np.int64)
+def _flagged(name: str, words: Mapping[bool | None, int], values: Sequence[Any]) -> Ints:
     if not {type(value) for value in values} <= {bool, NoneType}:
         raise Malformed(name)
     return np.array([words[value] for value in values], np.int64)
@@ -238,23 +233,37 @@ def narrow(name: str, column: NDArray[np.integer[Any]]) -> Ints:
     return narrowed
 
 
-def _ints(name: str, values: Values) -> Ints:
-    if isinstance(values, int):
-        return np.full(values, NONE)
-    if not set(map(type, values)) <= {int, NoneType}:
-        raise Malformed(name)
-    try:
-        numbers = pa.array(values, pa.int64())
-    except (OverflowError, ArrowException) as error:
-        raise Malformed(name) from error
-    nulls = numbers.null_count
-    filled: Ints = (numbers.fill_null(NONE) if nulls else numbers).to_numpy()
-    low = lowest(name)
-    if np.count_nonzero(filled < low) != (nulls if low > NONE else 0):
-        raise Malformed(name)
+def _ints(name: str, values: Sequence[Any]) -> Ints:
+    (filled,) = _side_by_side((name,), values)
     if name == "partition" and len(filled) and filled.max() >= MOST_PARTITIONS:
         raise Malformed(name)
     return filled
+
+
+def _side_by_side(names: Sequence[str], values: Sequence[Any]) -> Ints:
+    """The values of several fields, given call by call: a line for each field."""
+    numbers = _as_numbers(values)
+    if numbers is None:
+        fields = {name: values[n :: len(names)] for n, name in enumerate(names)}
+        raise Malformed(next(name for name, mine in fields.items() if _as_numbers(mine) is None))
+    filled: Ints = (numbers.fill_null(NONE) if numbers.null_count else numbers).to_numpy()
+    table = filled.reshape(-1, len(names)).T
+    wrong = table < np.array([[lowest(name)] for name in names])
+    if wrong.any() and numbers.null_count:
+        wrong &= numbers.is_valid().to_numpy(False).reshape(-1, len(names)).T
+    if wrong.any():
+        raise Malformed(names[int(wrong.any(axis=1).argmax())])
+    return table
+
+
+def _as_numbers(values: Sequence[Any]) -> Any:
+    """The values as Arrow has them; None if some cannot be a number of 64 bits."""
+    if not set(map(type, values)) <= {int, NoneType}:
+        return None
+    try:
+        return pa.array(values, pa.int64())
+    except (OverflowError, ArrowException):
+        return None
 
 
 def lowest(name: str) -> int:
@@ -262,9 +271,7 @@ def lowest(name: str) -> int:
     return 0 if name in NATURAL else -(2**63) if name == "hash" else -1
 
 
-def _ids(names: Names, values: Values) -> Ints:
-    if isinstance(values, int):
-        return np.full(values, NONE)
+def _ids(names: Names, values: Sequence[Any]) -> Ints:
     kinds: set[Any] = set(map(type, values))
     if not kinds <= {int, str, NoneType}:
         raise Malformed("id")
@@ -273,9 +280,7 @@ def _ids(names: Names, values: Values) -> Ints:
     return np.fromiter((names.id(value) for value in values), np.int64, len(values))
 
 
-def _numbered(number: Callable[[str], int], values: Values) -> Ints:
-    if isinstance(values, int):
-        return np.full(values, NONE)
+def _numbered(number: Callable[[str], int], values: Sequence[Any]) -> Ints:
     if not set(map(type, values)) <= {str, NoneType}:
         raise Malformed("records")
     encoded = pa.array(values, pa.string()).dictionary_encode()

@@ -7,24 +7,18 @@ import numpy as np
 from traces.ingest.evidence import absences
 from traces.ingest.logs import absences_of_logs
 from traces.ingest.summary import Absent, Counts
-from traces.model.configured import context
-from traces.model.context import Ints
-from traces.model.meta import Meta
-from traces.model.names import Names
+from traces.model.context import Context, Ints
 
 
 def counts_of(
-    columns: Mapping[str, Ints], meta: Meta, numbers: Mapping[str, Mapping[str, int]], which: Ints
+    columns: Mapping[str, Ints], configured: Context, which: Ints
 ) -> tuple[Counts, Absent]:
     """Count the rows that lack a field they should have, and all rows that should have it.
 
     Also return the lines of a digest whose rows lack it; `which` is each row's line.
     """
-    names = Names()
-    names.learn(numbers)
     counts, absent = Counts(), Absent()
-    of = context(meta, names, ())
-    for need, lacking, total in (*absences(columns), *absences_of_logs(columns, of)):
+    for need, lacking, total in (*absences(columns), *absences_of_logs(columns, configured)):
         before, among = counts.get(need, (0, 0))
         counts[need] = (before + len(lacking), among + total)
         if len(lacking):

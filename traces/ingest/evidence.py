@@ -5,27 +5,26 @@ one answer into its opposite. So absence is counted here, at ingest.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from attrs import define, field, frozen
 
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
-from traces.model.columns import Bools, IntColumns, calls, firsts
+from traces.model.columns import Bools, IntColumns, calls, distinct, firsts
 from traces.model.context import Ints
 from traces.model.lacking import RECORDS, SENDERS, Lacking
 from traces.model.meta import Meta, stem
 from traces.model.schema import NONE, Flag, Op, Outcome
+
+Of = TypeVar("Of")  # what is known of rows that are picked
 
 
 def few(names: Iterable[str]) -> str:
     """The first four of these names, and a mark that there are more."""
     shown = [*names]
     return ", ".join(shown[:4]) + (" …" if len(shown) > 4 else "")
-
-
-def _all(columns: IntColumns) -> Bools:
-    return np.ones(len(columns["op"]), bool)
 
 
 def _ok(columns: IntColumns) -> Bools:
@@ -71,78 +70,77 @@ def _given(columns: IntColumns) -> Bools:
 
 
 @frozen
-class RequiredFields:
+class RequiredFields(Generic[Of]):
     """Rows that must carry these fields: of these calls all, or those that `which` picks."""
 
-    ops: frozenset[Op]
+    ops: tuple[Op, ...]
     fields: tuple[str, ...]
-    which: Callable[[IntColumns], Bools] = _all
-
-    def chosen(self, columns: IntColumns) -> Bools:
-        """The rows."""
-        return calls(columns, *self.ops) & self.which(columns)
+    which: Callable[[Of], Bools] | None = None
 
 
-def _kind(ops: str, fields: str, which: Callable[[IntColumns], Bools] = _all) -> RequiredFields:
-    return RequiredFields(frozenset(Op[op] for op in ops.split()), tuple(fields.split()), which)
+def required(
+    ops: str, fields: str, which: Callable[[Of], Bools] | None = None
+) -> RequiredFields[Of]:
+    """Rows of these calls that must carry these fields: the names of each in one text."""
+    return RequiredFields(tuple(Op[op] for op in ops.split()), tuple(fields.split()), which)
 
 
 _POLLED = "POLL MARK LOG_START LAST_STABLE"
 _SENT = "topic partition offset group member generation txn inv ret"
 # `acked` are the sends that were answered: others may lack an offset and a return by their nature,
 # and with acks=0 nobody waits for an answer, and there is no offset.
-FIELDS: Mapping[str, RequiredFields] = {
-    "send": _kind("SEND", "topic partition id inv"),
-    "pending": _kind("SEND", "offset", _pending),
-    "unanswered": _kind("SEND", "offset", _unanswered),
-    "stamped": _kind("SEND", "timestamp"),
-    "transactional": _kind("SEND", "txn", lambda columns: columns["tid"] >= 0),
-    "acked": _kind("SEND", "partition offset ret", _ok),
-    "read": _kind("POLL SCAN", "topic partition offset id inv ret isolation"),
-    "poll": _kind("POLL", "inv ret"),
-    "scan": _kind("SCAN", "topic partition offset id epoch"),
-    "scan_end": _kind("SCAN_END", "offset isolation inv"),
-    "commit": _kind("COMMIT", "topic partition offset group generation inv ret", _ok),
-    "open_commit": _kind("COMMIT", "topic partition offset group inv", _open),
-    "process": _kind("PROCESS", "topic partition offset id inv"),
-    "member": _kind("POLL PROCESS", "group"),
-    "assigned": _kind("ASSIGNED", "topic partition group member generation inv ret"),
-    "assign": _kind("ASSIGN SEEK", "topic offset partitions inv"),
-    "rebalance": _kind(
+FIELDS: Mapping[str, RequiredFields[IntColumns]] = {
+    "send": required("SEND", "topic partition id inv"),
+    "pending": required("SEND", "offset", _pending),
+    "unanswered": required("SEND", "offset", _unanswered),
+    "stamped": required("SEND", "timestamp"),
+    "transactional": required("SEND", "txn", lambda columns: columns["tid"] >= 0),
+    "acked": required("SEND", "partition offset ret", _ok),
+    "read": required("POLL SCAN", "topic partition offset id inv ret isolation"),
+    "poll": required("POLL", "inv ret"),
+    "scan": required("SCAN", "topic partition offset id epoch"),
+    "scan_end": required("SCAN_END", "offset isolation inv"),
+    "commit": required("COMMIT", "topic partition offset group generation inv ret", _ok),
+    "open_commit": required("COMMIT", "topic partition offset group inv", _open),
+    "process": required("PROCESS", "topic partition offset id inv"),
+    "member": required("POLL PROCESS", "group"),
+    "assigned": required("ASSIGNED", "topic partition group member generation inv ret"),
+    "assign": required("ASSIGN SEEK", "topic offset partitions inv"),
+    "rebalance": required(
         "ASSIGNED REVOKED LOST", "topic partition inv ret group generation partitions"
     ),
-    "fetched": _kind("COMMITTED", "topic inv ret group partitions", _ok),
-    "init_producer": _kind("INIT_PRODUCER", "tid pid pepoch inv ret", _ok),
-    "begin": _kind("TXN_BEGIN", "txn inv tid"),
-    "begun": _kind("TXN_BEGIN", "ret", _ok),
-    "ending": _kind("TXN_COMMIT TXN_ABORT", "txn inv tid"),
-    "committing": _kind("TXN_COMMIT", "ret", _ok),
-    "list_offsets": _kind("LIST_OFFSETS EARLIEST LATEST", "topic partition offset inv ret"),
-    "asked": _kind("LIST_OFFSETS", "timestamp"),
-    "earliest": _kind("EARLIEST", "topic offset", _ok),
-    "numbered": _kind("SEND", "pid pepoch", _of_producers),
-    "session": _kind("SEND", "partition", _in_session),
-    "sent_offsets": _kind("TXN_OFFSETS", _SENT, _ok),
-    "open_offsets": _kind("TXN_OFFSETS", "topic partition offset group txn inv", _open),
-    "reset": _kind("RESET", "topic partition offset inv ret"),
-    "pause": _kind("PAUSE RESUME", "topic partition partitions inv"),
-    "mark": _kind("MARK", "inv"),
-    "stable": _kind("LAST_STABLE", "inv"),
-    "placed_poll": _kind("POLL", "node high_watermark", _given),
-    "watched_poll": _kind("POLL", "high_watermark", _given),
-    "watching": _kind(_POLLED, "high_watermark", _ok),
-    "starting": _kind(_POLLED, "log_start", _ok),
-    "placed_mark": _kind("MARK", "node"),
-    "placed_start": _kind("LOG_START", "node"),
-    "settling": _kind(_POLLED, "last_stable", _ok),
-    "polled": _kind("POLL", "txn"),
-    "named": _kind("SEND", "tid", lambda columns: columns["txn"] >= 0),
-    "subscribe": _kind("SUBSCRIBE", "topic group"),
-    "static": _kind("ASSIGNED COMMIT", "instance group inv ret"),
-    "acquired": _kind("ACQUIRE", "id"),
-    "waited": _kind("WAITED", "group inv ret"),
-    "joined": _kind("SUBSCRIBE", "group inv ret", _located),
-    "shared": _kind("ACQUIRE ACKNOWLEDGE", "topic partition offset group detail inv ret"),
+    "fetched": required("COMMITTED", "topic inv ret group partitions", _ok),
+    "init_producer": required("INIT_PRODUCER", "tid pid pepoch inv ret", _ok),
+    "begin": required("TXN_BEGIN", "txn inv tid"),
+    "begun": required("TXN_BEGIN", "ret", _ok),
+    "ending": required("TXN_COMMIT TXN_ABORT", "txn inv tid"),
+    "committing": required("TXN_COMMIT", "ret", _ok),
+    "list_offsets": required("LIST_OFFSETS EARLIEST LATEST", "topic partition offset inv ret"),
+    "asked": required("LIST_OFFSETS", "timestamp"),
+    "earliest": required("EARLIEST", "topic offset", _ok),
+    "numbered": required("SEND", "pid pepoch", _of_producers),
+    "session": required("SEND", "partition", _in_session),
+    "sent_offsets": required("TXN_OFFSETS", _SENT, _ok),
+    "open_offsets": required("TXN_OFFSETS", "topic partition offset group txn inv", _open),
+    "reset": required("RESET", "topic partition offset inv ret"),
+    "pause": required("PAUSE RESUME", "topic partition partitions inv"),
+    "mark": required("MARK", "inv"),
+    "stable": required("LAST_STABLE", "inv"),
+    "placed_poll": required("POLL", "node high_watermark", _given),
+    "watched_poll": required("POLL", "high_watermark", _given),
+    "watching": required(_POLLED, "high_watermark", _ok),
+    "starting": required(_POLLED, "log_start", _ok),
+    "placed_mark": required("MARK", "node"),
+    "placed_start": required("LOG_START", "node"),
+    "settling": required(_POLLED, "last_stable", _ok),
+    "polled": required("POLL", "txn"),
+    "named": required("SEND", "tid", lambda columns: columns["txn"] >= 0),
+    "subscribe": required("SUBSCRIBE", "topic group"),
+    "static": required("ASSIGNED COMMIT", "instance group inv ret"),
+    "acquired": required("ACQUIRE", "id"),
+    "waited": required("WAITED", "group inv ret"),
+    "joined": required("SUBSCRIBE", "group inv ret", _located),
+    "shared": required("ACQUIRE ACKNOWLEDGE", "topic partition offset group detail inv ret"),
 }
 # Kinds of which a call that concerns nothing is one, too.
 BARE = frozenset(("watching", "starting", "settling"))
@@ -319,18 +317,33 @@ def absences(
     listed = np.where((columns["flags"] & Flag.UNLISTED) != 0, NONE, 0)
     columns = {**columns, **_reports(columns), "partitions": listed}
     concerned = (columns["flags"] & Flag.EMPTY) == 0
-    present = set(np.unique(columns["op"]).tolist())
-    for kind, one in FIELDS.items():
-        if present.isdisjoint(one.ops):
-            continue
-        chosen = one.chosen(columns)
+    for kind, one, chosen in those_present(FIELDS, columns):
         if kind not in BARE:
             chosen &= concerned
         if marked is not None and kind in MARKED:
             chosen &= marked[MARKED[kind]]
-        total = int(np.count_nonzero(chosen))
-        for name in one.fields if total else ():
-            yield f"{kind}.{name}", np.flatnonzero(chosen & (columns[name] == NONE)), total
+        if one.which is not None:
+            chosen &= one.which(columns)
+        yield from lacking(kind, one, chosen, columns.__getitem__)
+
+
+def those_present(
+    kinds: Mapping[str, RequiredFields[Of]], columns: IntColumns
+) -> Iterator[tuple[str, RequiredFields[Of], Bools]]:
+    """The kinds of which there are calls, each with the mask of their rows."""
+    present = set(distinct(columns["op"]).tolist())
+    for kind, one in kinds.items():
+        if not present.isdisjoint(one.ops):
+            yield kind, one, calls(columns, *one.ops)
+
+
+def lacking(
+    kind: str, one: RequiredFields[Any], chosen: Bools, column: Callable[[str], Ints]
+) -> Iterator[tuple[str, Ints, int]]:
+    """For each field of a kind, those of the chosen rows that lack it, and their number."""
+    total = int(np.count_nonzero(chosen))
+    for name in one.fields if total else ():
+        yield f"{kind}.{name}", np.flatnonzero(chosen & (column(name) == NONE)), total
 
 
 def _reports(columns: IntColumns) -> dict[str, Ints]:
@@ -338,15 +351,15 @@ def _reports(columns: IntColumns) -> dict[str, Ints]:
 
     A call may also say that nothing was reported, of any partition.
     """
-    out: dict[str, Ints] = {}
-    for name, op in ANSWERS.items():
-        there = columns["op"] == op
-        out[name] = np.full(len(there), NONE)
-        if not there.any():
-            continue
+    out = {name: np.full(len(columns["op"]), NONE) for name in ANSWERS}
+    reports = {name: columns["op"] == op for name, op in ANSWERS.items()}
+    reports = {name: there for name, there in reports.items() if there.any()}
+    if not reports:
+        return out
+    here = _alike(columns, "process", "seq", "topic", "partition")
+    call = _alike(columns, "process", "seq")
+    for name, there in reports.items():
         nothing = there & (columns["topic"] == NONE)
-        here = _alike(columns, "process", "seq", "topic", "partition")
-        call = _alike(columns, "process", "seq")
         out[name][np.isin(here, here[there]) | np.isin(call, call[nothing])] = 0
     return out
 

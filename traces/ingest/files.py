@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from attrs import define, field
+from attrs import Factory, define, field, frozen
 
 from traces.ingest.clocks import (
     NEVER,
@@ -27,6 +27,8 @@ from traces.ingest.summary import Summary
 from traces.ingest.transactions import mark_mixed
 from traces.ingest.validate import findings
 from traces.model.columns import MutableColumns
+from traces.model.configured import context
+from traces.model.context import Context
 from traces.model.meta import Meta
 from traces.model.names import Names
 from traces.model.output import number_of
@@ -49,27 +51,69 @@ class Read:
 Wanted = Callable[[Piece], bool]
 
 
-def read(
-    path: Path,
-    piece: Piece,
-    size: int,
-    name: str,
-    meta: Meta,
-    seeds: Names,
-    wanted: Wanted = lambda _: True,
-) -> Iterator[Read]:
-    """Read a piece; a compressed file, which is one, comes as several of this size."""
-    for lines in readers(path, piece, size):
-        if wanted(lines.piece):
-            try:
-                with uncollected():
-                    one = _read(lines, name, meta, seeds.fresh())
-            except STUMBLES:
-                one = Read(diagnose(path, lines.piece, size, name))
-                if not one.summary.wrong:
-                    raise
-            one.summary.piece = lines.piece
-            yield one
+@frozen
+class FileReader:
+    """Reads the pieces of a run's files, wherever it is sent."""
+
+    folder: Path
+    meta: Meta
+    processes: Mapping[str, str]  # of each file, by its name
+    names: Names  # those that are known before anything is read
+    size: int
+    # The settings of all that meta.json names are laid out once, and not for each piece.
+    configured: Context = field(
+        init=False, default=Factory(lambda self: _configured(self), takes_self=True)
+    )
+
+    def read(self, piece: Piece, wanted: Wanted = lambda _: True) -> Iterator[Read]:
+        """Read a piece; a compressed file, which is one, comes as several of this size."""
+        path, process = self.folder / piece.file, self.processes[piece.file]
+        for lines in readers(path, piece, self.size):
+            if wanted(lines.piece):
+                try:
+                    with uncollected():
+                        one = self._read(lines, process)
+                except STUMBLES:
+                    one = Read(diagnose(path, lines.piece, self.size, process))
+                    if not one.summary.wrong:
+                        raise
+                one.summary.piece = lines.piece
+                yield one
+
+    def _read(self, lines: Lines, process: str) -> Read:
+        """The rows of a piece, of which all lines are as they should be."""
+        piece, names = lines.piece, self.names.fresh()
+        reader = Reader(names, process, self.meta.producer(process).partitioner)
+        summary = Summary(piece, process)
+        for number, call in lines:
+            if not reader.calls:
+                summary.first_line, summary.first_seq = number, call["seq"]
+                reader.seq = -1 if not piece.start else summary.first_seq - 1
+            reader.line = number
+            reader.add(call)
+        alone = not piece.start and lines.piece.final
+        columns = mark_mixed(reader.finish(lines.torn != "", alone))
+        if goes_back(columns):
+            raise Malformed("returned_ns")
+        summary.lines, summary.last, summary.torn = lines.count, lines.last, lines.torn
+        summary.calls, summary.last_seq = reader.calls, reader.seq if reader.calls else NONE
+        summary.gaps, summary.gap_line = reader.gaps, reader.gap_line
+        summary.ended = reader.last_op in (Op.CLOSE, Op.CRASH)
+        summary.vague_end = reader.vague_end
+        which = summary.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
+        summary.open = [] if alone else summary.open  # the reader knew what became of them
+        summary.names, summary.clocks = names.met(), extremes(columns, names)
+        summary.counts, summary.absent = counts_of(columns, self.configured, which)
+        return Read(summary, columns, reader.extra, names.ids)
+
+
+def _configured(of: FileReader) -> Context:
+    names = of.names.fresh()
+    for topic in of.meta.topics:
+        names.topics.number(topic)
+    for process in of.processes.values():
+        names.processes.number(process)
+    return context(of.meta, names, ())
 
 
 @contextmanager
@@ -82,32 +126,6 @@ def uncollected() -> Generator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def _read(lines: Lines, name: str, meta: Meta, names: Names) -> Read:
-    """The rows of a piece, of which all lines are as they should be."""
-    piece, reader = lines.piece, Reader(names, name, meta.producer(name).partitioner)
-    summary = Summary(piece, name)
-    for number, call in lines:
-        if not reader.calls:
-            summary.first_line, summary.first_seq = number, call["seq"]
-            reader.seq = -1 if not piece.start else summary.first_seq - 1
-        reader.line = number
-        reader.add(call)
-    alone = not piece.start and lines.piece.final
-    columns = mark_mixed(reader.finish(lines.torn != "", alone))
-    if goes_back(columns):
-        raise Malformed("returned_ns")
-    summary.lines, summary.last, summary.torn = lines.count, lines.last, lines.torn
-    summary.calls, summary.last_seq = reader.calls, reader.seq if reader.calls else NONE
-    summary.gaps, summary.gap_line = reader.gaps, reader.gap_line
-    summary.ended = reader.last_op in (Op.CLOSE, Op.CRASH)
-    summary.vague_end = reader.vague_end
-    which = summary.look_at(columns, np.array(sorted(reader.ends), dtype=np.int64))
-    summary.open = [] if alone else summary.open  # the reader knew what became of them
-    summary.names, summary.clocks = names.met(), extremes(columns, names)
-    summary.counts, summary.absent = counts_of(columns, meta, summary.names, which)
-    return Read(summary, columns, reader.extra, names.ids)
 
 
 def diagnose(

@@ -15,7 +15,7 @@ import orjson
 from attrs import frozen
 
 from traces.ingest.evidence import Evidence
-from traces.ingest.files import Read, read
+from traces.ingest.files import FileReader, Read
 from traces.ingest.folder import RUN, Ops, beside, reader, state_of
 from traces.ingest.history import Reading, history_meta, read_history
 from traces.ingest.lines import Piece, pieces_of
@@ -25,7 +25,7 @@ from traces.ingest.whole import Map, Whole
 from traces.model.context import Context, Setting
 from traces.model.lacking import Lacking
 from traces.model.lives import GroupLives
-from traces.model.meta import Meta, read_meta
+from traces.model.meta import read_meta
 from traces.model.names import Names
 from traces.model.output import write_whole
 from traces.model.problems import BadInput, Problem
@@ -40,7 +40,6 @@ class Job:
     """A piece to be read."""
 
     piece: Piece
-    process: str
     state: Mapping[str, Any]
 
 
@@ -48,18 +47,14 @@ class Job:
 class PieceReader:
     """Reads pieces into the folder, wherever it is sent."""
 
-    folder: Path
+    reader: FileReader
     ops: Ops
-    meta: Meta
-    names: Names
-    size: int
 
     def __call__(self, job: Job) -> None:
         def wanted(piece: Piece) -> bool:
             return self.ops.summary(piece, job.state) is None
 
-        path = self.folder / job.piece.file
-        for one in read(path, job.piece, self.size, job.process, self.meta, self.names, wanted):
+        for one in self.reader.read(job.piece, wanted):
             self.ops.write(one, job.state)
 
 
@@ -82,7 +77,7 @@ def ingest(
     (out / RUN).unlink(missing_ok=True)
     todo = [job for job in jobs if _summaries(ops, job, size) is None]
     tick(len(jobs) - len(todo), len(jobs))
-    work = PieceReader(folder, ops, of.meta, names, size)
+    work = PieceReader(FileReader(folder, of.meta, of.processes, names, size), ops)
     for n, _ in enumerate(map(work, todo), len(jobs) - len(todo) + 1):
         tick(n, len(jobs))
     summaries = [one for job in jobs for one in _summaries(ops, job, size) or ()]
@@ -150,8 +145,8 @@ def load(out: Path) -> Run:
 def _jobs(of: RunFolder, besides: str, size: int) -> list[Job]:
     states = {file: state_of(of.folder / file, besides) for file in of.processes}
     return [
-        Job(piece, process, states[file])
-        for file, process in of.processes.items()
+        Job(piece, states[file])
+        for file in of.processes
         for piece in pieces_of(of.folder / file, size)
     ]
 

@@ -4,13 +4,14 @@ As `evidence`, whose counts these are. It is a module of its own because the con
 here which rows must have a field.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 from attrs import frozen
 
-from traces.ingest.evidence import Evidence, few
+from traces.ingest.evidence import Evidence, RequiredFields, few, lacking, required, those_present
 from traces.ingest.locations import Locations
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.vocabulary import ANSWERS
@@ -31,11 +32,7 @@ class Of:
     columns: IntColumns
     context: Context
 
-    def calls(self, *ops: Op) -> Bools:
-        """The rows of these calls that are about a topic."""
-        return calls(self.columns, *ops) & (self.columns["flags"] & Flag.EMPTY == 0)
-
-    @property
+    @cached_property
     def compacted(self) -> Bools:
         """Rows of compacted topics."""
         return self.context.compacted[self.columns["topic"]] == 1
@@ -62,10 +59,10 @@ class Of:
 
     @property
     def sequenced(self) -> Bools:
-        """Dumped records of idempotent producers: one of the three fields requires the others."""
+        """Records of idempotent producers: one of the three fields requires the others."""
         known = [self.columns[name] != NONE for name in ("pid", "pepoch", "sequence")]
         has_producer = self.columns["flags"] & Flag.NO_PRODUCER == 0
-        return self.calls(Op.DUMP) & has_producer & (known[0] | known[1] | known[2])
+        return has_producer & (known[0] | known[1] | known[2])
 
     @property
     def untold(self) -> Bools:
@@ -77,77 +74,67 @@ class Of:
         """Rows of calls that certainly happened."""
         return self.columns["outcome"] == Outcome.OK
 
+    def column(self, name: str) -> Ints:
+        """A field of each row, or of its topic or client, that may be NONE."""
+        columns, context = self.columns, self.context
+        if name == "tombstone":
+            return np.where(columns["flags"] & (Flag.TOMBSTONE | Flag.VALUED), 1, NONE)
+        if name == "partitions":
+            return np.where(context.partitions[columns["topic"]] > 0, 1, NONE)
+        if name == "retention":
+            return context.delete_retention[columns["topic"]]
+        if name == "chosen":
+            told = columns["flags"] & (Flag.CHOSEN | Flag.LEFT)
+            return np.where((told == 0) & (columns["key"] != NONE), NONE, 1)
+        if name == "partitioner":
+            return context.partitioner[columns["process"]]
+        return columns[name]
 
-Which = Callable[[Of], Bools]
-FIELDS: Mapping[str, tuple[Which, tuple[str, ...]]] = {
-    "sent": (lambda of: of.calls(Op.SEND), ("hash",)),
-    "given": (lambda of: of.calls(Op.POLL, Op.SCAN), ("hash",)),
-    "dump": (
-        lambda of: of.calls(Op.DUMP, Op.MARKER),
-        ("topic", "partition", "offset", "node", "hash", "epoch", "timestamp"),
-    ),
-    "copied": (lambda of: of.calls(Op.DUMP), ("id",)),
+
+FIELDS: Mapping[str, RequiredFields[Of]] = {
+    "sent": required("SEND", "hash"),
+    "given": required("POLL SCAN", "hash"),
+    "dump": required("DUMP MARKER", "topic partition offset node hash epoch timestamp"),
+    "copied": required("DUMP", "id"),
     # A line of a dump that names no records may be one of which they are missing.
-    "dumped": (lambda of: of.calls(*DUMPS), ("topic",)),
-    "sequenced": (lambda of: of.sequenced, ("pid", "pepoch", "sequence")),
-    "marker": (lambda of: of.calls(Op.MARKER), ("pid", "pepoch", "detail")),
-    "compacted_dump": (lambda of: of.calls(Op.DUMP) & of.compacted, ("key", "tombstone")),
-    "stamped_log": (
-        lambda of: of.calls(Op.POLL, Op.SCAN, Op.DUMP) & of.stamped,
-        ("timestamp", "epoch"),
-    ),
-    "mark": (lambda of: of.calls(Op.MARK), ("epoch",)),
-    "log_start": (lambda of: of.calls(Op.LOG_START), ("epoch", "ret")),
+    "dumped": required(" ".join(op.name for op in DUMPS), "topic"),
+    "sequenced": required("DUMP", "pid pepoch sequence", lambda of: of.sequenced),
+    "marker": required("MARKER", "pid pepoch detail"),
+    "compacted_dump": required("DUMP", "key tombstone", lambda of: of.compacted),
+    "stamped_log": required("POLL SCAN DUMP", "timestamp epoch", lambda of: of.stamped),
+    "mark": required("MARK", "epoch"),
+    "log_start": required("LOG_START", "epoch ret"),
     # What gives a consumer its position; without it nobody knows when a record was asked for.
-    "moved": (
-        lambda of: of.calls(Op.ASSIGN, Op.ASSIGNED, Op.SEEK, Op.RESET) & of.ok,
-        ("topic", "inv"),
-    ),
-    "deleted": (lambda of: of.calls(Op.DELETE_RECORDS) & of.ok, ("topic", "offset", "ret")),
-    "compacted": (lambda of: of.calls(Op.SEND) & of.compacted, ("key", "tombstone", "inv")),
+    "moved": required("ASSIGN ASSIGNED SEEK RESET", "topic inv", lambda of: of.ok),
+    "deleted": required("DELETE_RECORDS", "topic offset ret", lambda of: of.ok),
+    "compacted": required("SEND", "key tombstone inv", lambda of: of.compacted),
     # A call that does not tell its records may have read those of a compacted topic.
-    "compacted_read": (
-        lambda of: of.calls(Op.POLL, Op.SCAN) & (of.compacted | of.untold),
-        ("id",),
-    ),
+    "compacted_read": required("POLL SCAN", "id", lambda of: of.compacted | of.untold),
     # What tells whether somebody was answered before the final scan began.
-    "compacted_call": (
-        lambda of: (
-            of.calls(Op.POLL, Op.SCAN, Op.SCAN_END, Op.COMMIT, Op.COMMITTED) & of.compacted & of.ok
-        ),
-        ("inv", "ret"),
+    "compacted_call": required(
+        "POLL SCAN SCAN_END COMMIT COMMITTED", "inv ret", lambda of: of.compacted & of.ok
     ),
     # Records that are tombstones, or may be.
-    "compacted_dead": (
-        lambda of: of.calls(Op.SEND) & of.compacted & (of.columns["flags"] & Flag.VALUED == 0),
-        ("retention",),
+    "compacted_dead": required(
+        "SEND", "retention", lambda of: of.compacted & (of.columns["flags"] & Flag.VALUED == 0)
     ),
-    "compacted_acked": (lambda of: of.calls(Op.SEND) & of.compacted & of.ok, ("offset",)),
-    "unclear": (lambda of: of.calls(Op.SEND) & of.unclear, ("key",)),
-    "compacted_end": (lambda of: of.calls(Op.SCAN_END) & of.compacted, ("ret",)),
-    "keyed": (
-        lambda of: of.calls(Op.SEND) & of.has_partition & of.ok,
-        ("key", "partition", "partitions", "chosen"),
+    "compacted_acked": required("SEND", "offset", lambda of: of.compacted & of.ok),
+    "unclear": required("SEND", "key", lambda of: of.unclear),
+    "compacted_end": required("SCAN_END", "ret", lambda of: of.compacted),
+    "keyed": required(
+        "SEND", "key partition partitions chosen", lambda of: of.has_partition & of.ok
     ),
-    "left": (lambda of: of.calls(Op.SEND) & of.left & of.ok, ("partitioner",)),
+    "left": required("SEND", "partitioner", lambda of: of.left & of.ok),
 }
 
 
 def absences_of_logs(columns: IntColumns, context: Context) -> Iterator[tuple[str, Ints, int]]:
     """Of each need the rows that lack a field, and how many should have it."""
-    valued = (columns["flags"] & (Flag.TOMBSTONE | Flag.VALUED)) != 0
-    sizes = np.where(context.partitions[columns["topic"]] > 0, 1, NONE)
-    unchosen = (columns["flags"] & (Flag.CHOSEN | Flag.LEFT) == 0) & (columns["key"] != NONE)
-    derived = {"tombstone": np.where(valued, 1, NONE), "partitions": sizes}
-    derived["retention"] = context.delete_retention[columns["topic"]]
-    derived["chosen"] = np.where(unchosen, NONE, 1)
-    derived["partitioner"] = context.partitioner[columns["process"]]
-    of = Of({**columns, **derived}, context)
-    for kind, (which, names) in FIELDS.items():
-        chosen = which(of)
-        total = int(np.count_nonzero(chosen))
-        for name in names if total else ():
-            yield f"{kind}.{name}", np.flatnonzero(chosen & (of.columns[name] == NONE)), total
+    of = Of(columns, context)
+    concerned = (columns["flags"] & Flag.EMPTY) == 0
+    for kind, one, chosen in those_present(FIELDS, columns):
+        chosen &= concerned if one.which is None else concerned & one.which(of)
+        yield from lacking(kind, one, chosen, of.column)
 
 
 def look_for_dumps(

@@ -10,7 +10,7 @@ from attrs import define, evolve, field, frozen
 
 from traces.ingest.columns import joined, table
 from traces.ingest.evidence import Evidence
-from traces.ingest.files import Read, first_process, read, uncollected
+from traces.ingest.files import FileReader, Read, first_process, uncollected
 from traces.ingest.lines import END, JOURNAL, SUFFIXES, pieces_of, process_name
 from traces.ingest.process_file import ProcessFile
 from traces.ingest.summary import Summary
@@ -178,12 +178,13 @@ def read_pieces(folder: Path, size: int) -> Run:
     """As `read_trace`, in pieces of this many bytes: whatever they are, it is the same run."""
     of = source(folder)
     names = Names.seeded(of.known)
+    reader = FileReader(folder, of.meta, of.processes, names, size)
     with uncollected():
         parts = [
             one
-            for file, process in of.processes.items()
+            for file in of.processes
             for piece in pieces_of(folder / file, size)
-            for one in read(folder / file, piece, size, process, of.meta, names)
+            for one in reader.read(piece)
         ]
     summaries, store = [one.summary for one in parts], _Memory()
     files = files_of(of, summaries, size)

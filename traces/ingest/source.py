@@ -18,12 +18,11 @@ from attrs import frozen
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from traces.ingest.columns import table
-from traces.ingest.files import read
+from traces.ingest.files import FileReader
 from traces.ingest.ingesting import SPLIT, is_ops
 from traces.ingest.lines import Piece, pieces_of
 from traces.ingest.run import source
 from traces.model.arrow import pq
-from traces.model.meta import Meta
 from traces.model.names import Names
 from traces.model.problems import BadInput, Problems
 from traces.model.schema import COLUMNS
@@ -57,12 +56,8 @@ def _reader(path: Path, size: int) -> DataSourceReader:
         return _OfFiles(path)
     of = source(path)
     names = Names.seeded(of.known)
-    pieces = [
-        _Lines(piece, process)
-        for file, process in of.processes.items()
-        for piece in pieces_of(path / file, size)
-    ]
-    return _OfRun(path, of.meta, names, size, pieces)
+    pieces = [_Lines(piece) for file in of.processes for piece in pieces_of(path / file, size)]
+    return _OfRun(FileReader(path, of.meta, of.processes, names, size), pieces)
 
 
 class _Group(InputPartition):
@@ -75,8 +70,8 @@ class _Group(InputPartition):
 class _Lines(InputPartition):
     """A piece of a process file."""
 
-    def __init__(self, piece: Piece, process: str) -> None:
-        self.piece, self.process = piece, process
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
 
 
 @frozen
@@ -100,10 +95,7 @@ class _OfFiles(DataSourceReader):
 class _OfRun(DataSourceReader):
     """Rows that are read from the lines of a run."""
 
-    path: Path
-    meta: Meta
-    names: Names
-    size: int
+    reader: FileReader
     pieces: list[_Lines]
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -111,10 +103,9 @@ class _OfRun(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, _Lines)
-        path, piece = self.path / partition.piece.file, partition.piece
-        for one in read(path, piece, self.size, partition.process, self.meta, self.names):
+        for one in self.reader.read(partition.piece):
             if one.columns is None:
-                raise _refusal(piece.file, one.summary.problems, one.summary.wrong)
+                raise _refusal(partition.piece.file, one.summary.problems, one.summary.wrong)
             rows = one.columns
             yield from table({**rows, "run": 0 * rows["seq"]}).to_batches()
 

@@ -40,7 +40,8 @@ from traces.ingest.sharing import look_for_share_groups
 from traces.ingest.summary import DIGEST, LAST, Absent, Counts, Summary, of_unknown_partition
 from traces.ingest.transactions import SENT, alone, attempts, prove, shown, undecided
 from traces.model.columns import Bools, MutableColumns
-from traces.model.context import Ints, Senders
+from traces.model.configured import context
+from traces.model.context import Context, Ints, Senders
 from traces.model.known_sizes import sizes_known
 from traces.model.lacking import SENDERS, Key
 from traces.model.lives import GroupLives
@@ -212,7 +213,8 @@ class Whole:
         count = {t: partitions_of(t, self.digest, self.meta, self.names) for t in topics if t >= 0}
         lost = [summary for summary in self.pieces if summary.of_unknown_partition]
         work = [(summary, self._change(summary)) for summary in lost]
-        counts = self.map(partial(copy_sends, self.store, self.meta, count), work)
+        settings = context(self.meta, self.names, ())
+        counts = self.map(partial(copy_sends, self.store, settings, count), work)
         return list(zip(lost, counts, strict=True))
 
     def _weigh(self, copied: list[tuple[Summary, tuple[Counts, Absent]]]) -> None:
@@ -384,7 +386,10 @@ def _unlocated_sends(summary: Summary) -> Ints:
 
 
 def copy_sends(
-    store: Store, meta: Meta, partitions: Mapping[int, range], work: tuple[Summary, RowChanges]
+    store: Store,
+    configured: Context,
+    partitions: Mapping[int, range],
+    work: tuple[Summary, RowChanges],
 ) -> tuple[Counts, Absent]:
     """Put copies of a piece's unplaced sends beside it: one for each partition of their topic."""
     summary, change = work
@@ -401,4 +406,4 @@ def copy_sends(
     columns["offset"] = np.full(len(which), NONE)  # of a partition that nobody knows
     columns["flags"] = narrow("flags", columns["flags"] | Flag.UNKNOWN_PARTITION)
     store.save(summary, columns, "placed")
-    return counts_of(columns, meta, summary.names, np.zeros(len(columns["op"]), np.int64))
+    return counts_of(columns, configured, np.zeros(len(columns["op"]), np.int64))
