@@ -12,15 +12,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.traces.anomalous import NAMES
 from tests.traces.fixture import fixture
-from tests.traces.judging import SEEDED, examples, own
+from tests.traces.judging import SEEDED, examples
 from tests.traces.test_precheck import damaged, table_and_contexts, with_anomaly
 from tests.traces.test_recordings import KEPT
 from traces.engines import blocks, cutting, kernel, local, packed_batches
 from traces.engines.cutting import Limits
 from traces.engines.spark import cuts_of, find, read_ops
 from traces.generate.schedule import plan_of
-from traces.generate.small import IN_CALLS
 from traces.generate.write import Generated, context_in, table_of, write_parquet
 from traces.ingest.run import read_trace
 from traces.model.arrow import pa, pq
@@ -74,11 +74,11 @@ def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
     agree(*table_and_contexts(w.lines, w.meta), SMALL)
 
 
-@pytest.mark.parametrize("name", IN_CALLS)
+@pytest.mark.parametrize("name", NAMES)
 @given(seed=SEEDS)
 @settings(max_examples=examples(1), phases=SEEDED)
 def test_every_anomaly_in_it(name: str, seed: int) -> None:
-    table, contexts = with_anomaly(name, own(seed, name))
+    table, contexts = with_anomaly(name, seed)
     assume(len(local.cuts_of(table, contexts, SMALL)))  # not of compacted topics
     agree(table, contexts, SMALL)
 

@@ -28,9 +28,12 @@ from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.ingest.history import Reading, read_history
 from traces.ingest.ingesting import ingest
 from traces.ingest.run import Run, read_trace
+from traces.model.columns import Columns
+from traces.model.context import Context
 from traces.model.table import _in_file, from_arrow  # pyright: ignore[reportPrivateUsage]
 from traces.verdicts.judging import reason_of
 
+Findings = dict[str, list[dict[str, Any]]]  # by check
 DATA = Path(__file__).parent / "data"
 WITHOUT = """
 import sys
@@ -190,16 +193,27 @@ def runs() -> list[Run]:
     return found
 
 
-@pytest.mark.xdist_group("columns")  # whose runs are read once
+@cache
+def with_all_columns(scope: str) -> list[tuple[Columns, dict[int, Context], Findings]]:
+    """Of each run the rows of this scope, and what each check finds in them."""
+    out: list[tuple[Columns, dict[int, Context], Findings]] = []
+    for run in runs():
+        contexts = {0: run.context}
+        columns, found = rows_of(from_arrow(run.table(0)), scope), Findings()
+        for row in judge(columns, scope, chosen(None)[scope], contexts):
+            found.setdefault(row["check"], []).append(row)
+        out.append((columns, contexts, found))
+    return out
+
+
+@pytest.mark.xdist_group("columns")  # whose runs are read once, and judged once with all columns
 @pytest.mark.parametrize("id", REGISTRY)
 def test_a_check_reads_only_the_columns_that_it_says(id: str) -> None:
     """It loads no other columns, and finds with these what it finds with all."""
     ((scope, checks),) = chosen([id]).items()
-    for run in runs():
-        contexts = {0: run.context}
-        columns = rows_of(from_arrow(run.table(0)), scope)
+    for columns, contexts, found in with_all_columns(scope):
         some = {name: columns[name] for name in columns_of(scope, checks, contexts)}
-        assert judge(some, scope, checks, contexts) == judge(columns, scope, checks, contexts)
+        assert judge(some, scope, checks, contexts) == found.get(id, [])
 
 
 @pytest.mark.xdist_group("columns")

@@ -14,9 +14,10 @@ from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.traces.anomalous import NAMES, anomalous
 from tests.traces.dense import dense_trace
 from tests.traces.fixture import Line, fixture, meta, write
-from tests.traces.judging import SEEDED, examples, own
+from tests.traces.judging import SEEDED, examples
 from tests.traces.small import record, scan, trace
 from tests.traces.test_recordings import KEPT
 from traces.commands.check import check
@@ -29,7 +30,7 @@ from traces.engines.spark import read_ops
 from traces.generate.plan import TOPICS
 from traces.generate.scenarios.renewed import GROUPS
 from traces.generate.schedule import plan_of
-from traces.generate.small import IN_CALLS, NotHere, injected
+from traces.generate.small import NotHere
 from traces.generate.write import Generated, context_in, table_of, write_parquet
 from traces.ingest.run import read_trace
 from traces.model.arrow import pa, pc, pq
@@ -75,9 +76,10 @@ def table_and_contexts(lines: dict[str, list[Line]], meta: dict[str, Any]) -> tu
 def with_anomaly(name: str, seed: int) -> tuple[Any, Any]:
     """A fixture with this anomaly, where it has room for it."""
     try:
-        return table_and_contexts(*injected(fixture(seed), IN_CALLS[name]))
+        made = anomalous(name, seed)
     except NotHere:
         reject()
+    return made.table, {0: made.run.context}
 
 
 @given(SEEDS)
@@ -87,11 +89,11 @@ def test_a_fixture_that_keeps_its_promises(seed: int) -> None:
     agree(*table_and_contexts(w.lines, w.meta))
 
 
-@pytest.mark.parametrize("name", IN_CALLS)
+@pytest.mark.parametrize("name", NAMES)
 @given(seed=SEEDS)
 @settings(max_examples=examples(2), phases=SEEDED)
 def test_every_anomaly_in_it(name: str, seed: int) -> None:
-    agree(*with_anomaly(name, own(seed, name)))
+    agree(*with_anomaly(name, seed))
 
 
 @pytest.mark.parametrize("scenarios", [True, False])

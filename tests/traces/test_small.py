@@ -7,10 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.traces.anomalous import NAMES, anomalous
 from tests.traces.fixture import fixture
-from tests.traces.judging import SEEDED, examples, judged_lines, own, said
+from tests.traces.judging import SEEDED, examples, judged_lines, said
 from traces.checks.catalogue import CHECKS
-from traces.generate.small import IN_CALLS, NotHere, injected
+from traces.generate.small import IN_CALLS, NotHere
 
 SEEDS = st.integers(0, 10**9)
 
@@ -30,7 +31,7 @@ def test_a_fixture_that_keeps_its_promises_breaks_none(seed: int) -> None:
     assert said(one, "holds") == implemented - ELSEWHERE
 
 
-@pytest.mark.parametrize("name", IN_CALLS)
+@pytest.mark.parametrize("name", NAMES)
 @given(seed=SEEDS)
 @settings(max_examples=examples(2), phases=SEEDED)
 def test_an_anomaly_is_seen_by_the_checks_that_it_is_about(name: str, seed: int) -> None:
@@ -46,14 +47,12 @@ def test_an_anomaly_is_seen_with_seeds_that_were_wrong_once(name: str, seed: int
 
 
 def seen(name: str, seed: int) -> None:
-    w, anomaly = fixture(own(seed, name)), IN_CALLS[name]
+    anomaly = IN_CALLS[name]
     try:
-        lines, meta = injected(w, anomaly)
+        one = anomalous(name, seed).judged
     except NotHere:
         assume(False)
         return
-    with TemporaryDirectory() as folder:
-        one = judged_lines(Path(folder), lines, meta)
     violated = said(one, "violated")
     assert anomaly.must <= violated
     assert violated <= anomaly.must | anomaly.may
