@@ -20,7 +20,7 @@ from traces.engines import local
 from traces.ingest.history import Reading, read_history
 from traces.ingest.ingesting import ingest, ingest_history, is_ops, load
 from traces.ingest.maps import in_spark, processes
-from traces.ingest.run import Run
+from traces.ingest.run import Run, read_trace
 from traces.model.problems import BadInput
 from traces.verdicts.judged import Judged
 
@@ -186,6 +186,22 @@ def test_a_file_that_comes_later_leaves_the_other_pieces_alone(
     assert {n: c["verdict"] for n, c in as_json(run_folder, run)["checks"].items()} == {
         n: c["verdict"] for n, c in whole["checks"].items()
     }
+
+
+def test_a_topic_and_a_producer_that_are_configured_later_count(tmp_path: Path) -> None:
+    """The names that the folder was begun with hold neither."""
+    record = {"topic": "t", "partition": 0, "offset": 0, "id": 0}
+    call = {"seq": 0, "op": "send", "outcome": "ok", "invoked_ns": 1, "returned_ns": 2}
+    first = {"p0#0": [call | {"process": "p0#0", "records": [record]}]}
+    ingest(write(tmp_path / "run", first, meta()), tmp_path / "ops", SIZE)
+    later = call | {"process": "late#0", "records": [record | {"topic": "later", "id": 1}]}
+    settings = meta()
+    settings["topics"]["later"] = {"partitions": 1, "cleanup_policy": "compact"}
+    settings["producers"]["late"] = {"partitioner": "murmur2"}
+    folder = write(tmp_path / "run", {**first, "late#0": [later]}, settings)
+    counts = ingest(folder, tmp_path / "ops", SIZE).evidence.counts
+    assert counts == read_trace(folder).evidence.counts
+    assert counts["compacted.key"] == counts["keyed.key"] == (1, 1)
 
 
 def test_what_is_wrong_is_told_by_line_and_read_again_when_it_was_mended(
