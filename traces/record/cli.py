@@ -146,6 +146,11 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _id_function(named: str | None, found: Contents) -> IdOf | None:
+    if found.proxied:
+        raise Refusal(
+            "`highwater proxy` recorded this run, and ends it: "
+            "highwater proxy --target HOST:PORT --record RUN --finish"
+        )
     if named is None:
         if found.own_ids:
             raise Refusal(

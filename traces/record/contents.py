@@ -14,6 +14,7 @@ from traces.record.process import now
 
 PROCESS_FILES = (".ndjson", ".ndjson.gz")
 SCANNER = "highwater record-scan"
+PROXY = "highwater proxy"
 
 _TOPIC = re.compile(rb'"topic":("(?:[^"\\]|\\.)*")')
 _TRANSACTION = re.compile(rb'"transactional_id":"')
@@ -46,6 +47,8 @@ class Contents:
     transactional: bool = False
     own_ids: bool = False
     hashes: bool = False
+    #: A proxy recorded it, of which no client can tell the ids
+    proxied: bool = False
     #: The first call of each process, by the clock of this machine; None for another clock
     began: list[int | None] = field(factory=list[int | None])
 
@@ -70,6 +73,7 @@ def contents(run: Path) -> Contents:
             found.processes.append(recorder)
             found.own_ids |= recorder.ids is None
             found.hashes |= recorder.hashes
+            found.proxied |= recorder.client.startswith(PROXY)
             found.transactional |= "transactional_id" in recorder.configured
         for block in _blocks(file):
             found.topics |= {orjson.loads(topic) for topic in _TOPIC.findall(block)}

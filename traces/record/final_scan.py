@@ -98,6 +98,8 @@ class FinalScan:
     senders: str | None = None
     showing: Callable[[str], AbstractContextManager[Progress]] = field(default=_no_progress)
     admin_of: Callable[[Mapping[str, Any]], Any] | None = None
+    #: Another way to make a record of a message than the recorder's
+    record_of: Callable[[Any], dict[str, Any]] | None = None
 
     def read(self, found: Contents, left: Journals) -> Scanned:
         """Read what the log holds, after which the run can be judged.
@@ -172,7 +174,7 @@ class FinalScan:
         process = open_process(self.run, ISOLATIONS[isolation], head, TAKEN, settle)
         with self.showing(isolation) as progress:
             how = (self.id_of, hashes, self.stalled_after_s, progress, cluster.ids)
-            how = (*how, cluster.headless)
+            how = (*how, cluster.headless, self.record_of)
             client = readers.of(isolation)
             return Scan(readers.library, client, process, isolation, *how).run(counts)
 

@@ -68,6 +68,7 @@ class Journal:
     """Entries appended to a mapped file, by any thread."""
 
     path: Path
+    window: int | None = None
     _descriptor: int = -1
     _map: mmap.mmap | None = None
     _start: int = 0
@@ -157,8 +158,8 @@ class Journal:
             _write(before, at, FILL.pack(SIZE.size, left, FILLED))
 
     def _next_window(self, least: int) -> bool:
-        start = self._start + self._size
-        size = -(-(len(MARK) + least + _ROOM) // WINDOW) * WINDOW
+        start, window = self._start + self._size, self.window or WINDOW
+        size = -(-(len(MARK) + least + _ROOM) // window) * window
         try:
             _reserve(self._descriptor, start, size)
             following = mmap.mmap(self._descriptor, size, offset=start)

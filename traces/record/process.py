@@ -94,15 +94,19 @@ def open_process(
     head: Mapping[str, Any],
     taken: Iterable[str],
     settle: Callable[[Path], object],
+    window: int | None = None,
 ) -> Process:
-    """The next incarnation of a client: `p0#0`, after a restart `p0#1`, and so on."""
+    """The next incarnation of a client: `p0#0`, after a restart `p0#1`, and so on.
+
+    `window` is how much its journal reserves at a time, if that is not the usual.
+    """
     suffixes = tuple(taken)
     for number in count():
         name = f"{client}#{number}"
         if any((folder / f"{name}{suffix}").exists() for suffix in suffixes):
             continue
         try:
-            journal = Journal(folder / f"{name}{SUFFIX}")
+            journal = Journal(folder / f"{name}{SUFFIX}", window)
         except FileExistsError:
             continue
         process = Process(

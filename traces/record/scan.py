@@ -67,6 +67,8 @@ class Scan:
     topic_ids: Mapping[str, str]
     #: Partitions that are not asked for, because they have no leader
     headless: Collection[str] = ()
+    #: Another way to make a record of a message, for a run whose ids no client can tell
+    record_of: Callable[[Any], dict[str, Any]] | None = None
     _partitions: dict[str, PartitionScan] = field(factory=dict[str, PartitionScan])
     _began: int = 0
     _unlisted: list[str] = field(factory=list[str])
@@ -147,7 +149,7 @@ class Scan:
             partition.at = max(partition.at, message.offset())
             return partition
         if message.offset() < partition.end:
-            partition.records.append(reader.record_of(message))
+            partition.records.append((self.record_of or reader.record_of)(message))
             self.progress(1)
             if len(partition.records) == MOST_RECORDS:
                 self._write(partition, {})

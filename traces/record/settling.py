@@ -157,8 +157,10 @@ class _Contents:
                 "close" if idle and self.head.get("role") in ("producer", "admin") else "crash"
             )
         elif not self.ended:
-            # Nobody closed it, and nothing is missing: it lived as long as its process.
-            self.died, self.ended = whole, "crash" if whole else "cut"
+            # Nobody closed it, and nothing is missing: it lived as long as its process. One whom
+            # a proxy recorded may live on.
+            died = whole and not self.head.get("watched")
+            self.died, self.ended = died, "crash" if died else "cut"
 
 
 def _contents(journal: Path, *, running: bool = False) -> _Contents:
@@ -234,13 +236,16 @@ _OWN = ("journal", "process", "clock", "seq")
 
 
 def merged(call: Line | None, line: Line) -> Line:
-    """A call and its answer; an answer to a send tells where its record went."""
+    """A call and its answer; an answer to a send tells where its record went, or its batch."""
     if call is None:
         return line
     stored = line.pop("at", None)
+    call = call | line
     if stored:
-        record = call["records"][0]
-        for name, value in zip(("partition", "offset", "timestamp"), stored, strict=True):
-            if value is not None and value >= 0:
-                record[name] = value
-    return call | line
+        partition, offset, timestamp = stored
+        for place, record in enumerate(call["records"]):
+            at = None if offset is None or offset < 0 else offset + place
+            for name, value in (("partition", partition), ("offset", at), ("timestamp", timestamp)):
+                if value is not None and value >= 0:
+                    record[name] = value
+    return call
