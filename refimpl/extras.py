@@ -12,6 +12,7 @@ BAD_INPUT = 2
 #: For what a verb or a public name stands on, by the beginning of its module
 OF_MODULES: Mapping[str, str] = {
     "refimpl.edge.testing.kafka": "test",
+    "chaos.real.proxy": "test",
     "traces.testing": "test",
     "traces.ingest.source": "spark",
     "traces.engines.precheck": "spark",

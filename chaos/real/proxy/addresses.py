@@ -5,7 +5,7 @@ Metadata, FindCoordinator and DescribeCluster have them, and answers of Produce 
 KIP-951.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -79,10 +79,13 @@ def names_brokers(api_key: int) -> bool:
     return version is not None and holds_addresses(load_response_schema(api_key, version))
 
 
-def limited(version: int, frame: Buffer, position: int) -> bytes | None:
+def limited(
+    version: int, frame: Buffer, position: int, reads: Callable[[int], bool] = names_brokers
+) -> bytes | None:
     """An answer of ApiVersions without the versions in which brokers could be named unread.
 
-    None where there are none, so that it can go on as it is.
+    `reads` says of which APIs nothing may pass unread. None where there are no such versions, so
+    that the answer can go on as it is.
     """
     if version > (newest(API_VERSIONS) or 0):
         return None  # the broker has a word of its own for a version that nobody knows
@@ -90,7 +93,7 @@ def limited(version: int, frame: Buffer, position: int) -> bytes | None:
     most = {one.api_key: newest(one.api_key) for one in message.api_keys}
     lowered = tuple(
         replace(one, max_version=most[one.api_key])
-        if names_brokers(one.api_key) and one.max_version > (most[one.api_key] or 0)
+        if reads(one.api_key) and one.max_version > (most[one.api_key] or 0)
         else one
         for one in message.api_keys
     )

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from chaos.real.proxy.addresses import Upstream
     from chaos.real.proxy.proxy import Proxy
+    from chaos.real.proxy.recording.recorder import Recorder
 
 Some = TypeVar("Some")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -33,6 +35,18 @@ class ProxyRefused(click.ClickException):
 @click.option(
     "--control", type=click.IntRange(0, 65535), help="Serve the rules by HTTP on this port."
 )
+@click.option(
+    "--record",
+    "run",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="RUN",
+    help="Write what passes down as a trace in this folder.",
+)
+@click.option(
+    "--finish",
+    is_flag=True,
+    help="With --record: only end a recording, after a crash or a refusal.",
+)
 @click.option("--target-ca", type=_FILE, help="TLS to the brokers: who may sign for them (PEM).")
 @click.option(
     "--target-config", type=_FILE, help="TLS to the brokers by settings of Kafka's own tools."
@@ -45,6 +59,8 @@ def proxy(
     faults: Sequence[str],
     faults_from: Path | None,
     control: int | None,
+    run: Path | None,
+    finish: bool,
     target_ca: Path | None,
     target_config: Path | None,
     target_cert: Path | None,
@@ -65,6 +81,9 @@ def proxy(
         disconnect-unhandled Heartbeat    closed in place of handling
 
     With --control, `GET /rules` lists them, `POST /rules` adds one, `DELETE /rules/N` ends one.
+
+    With --record, what clients send, are answered, fetch and commit becomes a trace, for `highwater
+    check`. When the proxy is told to end (Ctrl-C, SIGTERM), it reads all partitions once more.
     """
     from chaos.real.proxy.addresses import Upstream
     from chaos.real.proxy.proxy import Proxy
@@ -82,16 +101,61 @@ def proxy(
         to_clients = _to_clients(cert)
     except (ValueError, ConfigError) as error:
         raise ProxyRefused(str(error)) from None
-    made = Proxy(targets, port, to_clients, to_brokers)
+    if finish:
+        if run is None or not run.is_dir():
+            raise ProxyRefused("--finish: expected --record and the folder of a run")
+        _finish(run, targets, to_brokers, target_config)
+        return
+    recorder = None if run is None else _recorder(run)
+    made = Proxy(targets, port, to_clients, to_brokers, recorder)
     told = [(words_of(*one), one[1]) for one in rules]
     for broker, rule in rules:
         made.add(rule, broker)
     try:
         asyncio.run(_serve(made, control))
     except OSError as error:
+        if recorder is not None:
+            recorder.end()
         raise ProxyRefused(f"cannot listen: {error}") from None
     for words, rule in told:
         click.echo(f"{words}: met {rule.met} of {rule.seen} requests")
+    if run is not None and recorder is not None:
+        from chaos.real.proxy.recording.faults import note_faults
+
+        recorder.end()
+        note_faults(run, [(words_of(one.broker, one.rule), one) for one in made.given.values()])
+        for api, count in sorted(recorder.unread.items()):
+            click.echo(f"{api}: {count} not recorded, for they could not be read")
+        _finish(run, targets, to_brokers, target_config)
+
+
+def _recorder(run: Path) -> "Recorder":
+    from chaos.real.proxy.recording.journals import NotOursError
+    from chaos.real.proxy.recording.recorder import Recorder
+
+    try:
+        return Recorder(run)
+    except (NotOursError, OSError) as error:
+        raise ProxyRefused(str(error)) from None
+
+
+def _finish(
+    run: Path,
+    targets: "Sequence[Upstream]",
+    to_brokers: ssl.SSLContext | None,
+    config: Path | None,
+) -> None:
+    """End a recording, and say what it lacks; then the exit code is 2."""
+    from chaos.real.proxy.recording.finishing import NotFinishedError, finish
+
+    try:
+        done = finish(run, targets, to_brokers, config)
+    except NotFinishedError as error:
+        raise ProxyRefused(f"{run} is not complete: {error}; once more: --finish") from None
+    for line in done.lines():
+        click.echo(line)
+    if not done.complete:
+        raise click.exceptions.Exit(2)
 
 
 def _to_brokers(ca: Path | None, cert: Path | None) -> ssl.SSLContext | None:

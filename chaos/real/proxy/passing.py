@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Protocol
 
 from attrs import define, field, frozen
 
@@ -40,6 +41,8 @@ LONGEST = 1 << 30
 _CORRELATION = 4
 log = logging.getLogger(__name__)
 
+#: What to do with an answer that goes back, and where its body begins
+Answered = Callable[[bytes, int], None]
 #: The listeners of the proxy for these brokers, which are made where there is none yet
 Located = Callable[[list[Place]], Awaitable[dict[Upstream, Upstream]]]
 
@@ -65,6 +68,8 @@ class Passing:
     is_answered: bool = True
     disconnects: bool = False
     answer: bytes | None = None
+    #: Writes down the answer when it goes back, if the proxy records
+    record: Answered | None = None
 
     @classmethod
     def of(cls, connection: "Connection", frame: bytes) -> "Passing":
@@ -116,6 +121,26 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
 GONE = (asyncio.IncompleteReadError, ConnectionError)
 
 
+class Recorder(Protocol):
+    """A witness of all requests and answers, who writes them down."""
+
+    def reads(self, key: int) -> bool:
+        """True for an API of which no version may pass that cannot be read."""
+        ...
+
+    def asked(self, passing: Passing) -> Answered | None:
+        """A request has come."""
+        ...
+
+    def gone(self, connection: "Connection") -> None:
+        """A connection is closed."""
+        ...
+
+    def ending(self) -> None:
+        """The proxy ends, and closes all connections."""
+        ...
+
+
 @define(eq=False)
 class Connection:
     """A client, the broker that it speaks to, and what is on its way between them."""
@@ -124,6 +149,9 @@ class Connection:
     broker: tuple[asyncio.StreamReader, asyncio.StreamWriter]
     faults: Callable[[], Faults]
     located: Located
+    #: The node id of the broker, once it is known
+    node: Callable[[], int | None]
+    recorder: Recorder | None = None
     #: Requests whose answers have not gone back yet, and those of them that the broker has
     places: deque[Passing] = field(factory=deque[Passing], init=False)
     asked: deque[Passing] = field(factory=deque[Passing], init=False)
@@ -136,11 +164,13 @@ class Connection:
         finally:
             for one in both:
                 one.cancel()
+            self.end()  # before the proxy's own end can interrupt the waiting
+            if self.recorder is not None:
+                self.recorder.gone(self)
             for ended in await asyncio.gather(*both, return_exceptions=True):
                 if isinstance(ended, Exception):
                     log.warning("a connection is closed: %s", ended)
             for _, writer in (self.client, self.broker):
-                writer.close()
                 with suppress(*GONE, OSError):
                     await writer.wait_closed()
 
@@ -149,6 +179,8 @@ class Connection:
         with suppress(*GONE):
             while True:
                 passing = Passing.of(self, await read_frame(reader))
+                if self.recorder is not None:
+                    passing.record = self.recorder.asked(passing)
                 if passing.has_answer:
                     self.places.append(passing)
                 if not self.faults().meet(passing):
@@ -182,13 +214,21 @@ class Connection:
         elif passing.is_answered:
             passing.answer = await self._moved(passing, frame)
             while self.places and self.places[0].answer is not None:
-                answer = self.places.popleft().answer or b""
-                self.client[1].writelines((SIZE.pack(len(answer)), answer))
+                self._returned(self.places.popleft())
+
+    def _returned(self, passing: Passing) -> None:
+        """Send an answer back whose turn has come."""
+        answer, writer = passing.answer or b"", self.client[1]
+        if writer.is_closing():
+            return
+        if passing.record is not None:
+            passing.record(answer, passing.answered(answer))
+        writer.writelines((SIZE.pack(len(answer)), answer))
 
     async def _moved(self, passing: Passing, frame: bytes) -> bytes:
         """An answer whose brokers are where the proxy listens for them."""
         if passing.key == API_VERSIONS:
-            body = limited(passing.version, frame, _CORRELATION)
+            body = limited(passing.version, frame, _CORRELATION, self._reads)
             return frame if body is None else frame[:_CORRELATION] + body
         if not names_brokers(passing.key):
             return frame
@@ -198,6 +238,11 @@ class Connection:
             return frame
         local = await self.located(list(places(message)))
         return written(frame[:at], moved(message, local))
+
+    def _reads(self, key: int) -> bool:
+        """True for an API of which nothing may pass unread."""
+        recorded = self.recorder is not None and self.recorder.reads(key)
+        return recorded or names_brokers(key)
 
     def end(self) -> None:
         """End both connections, behind what was written."""

@@ -5,16 +5,27 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from itertools import count
+from time import monotonic_ns
 from typing import Self
 
 from attrs import define, field
 
 from chaos.real.proxy.addresses import Place, Upstream
-from chaos.real.proxy.passing import Connection
+from chaos.real.proxy.passing import Connection, Recorder
 from refimpl.edge.server.faults import Faults, Rule
 
 HOST = "127.0.0.1"
 log = logging.getLogger(__name__)
+
+
+@define
+class Given:
+    """A rule, and the time for which it was there."""
+
+    broker: int | None
+    rule: Rule
+    at_ns: int
+    until_ns: int | None = None
 
 
 @define(eq=False)
@@ -31,10 +42,14 @@ class Proxy:
     #: TLS to clients, and TLS to brokers, each if it is given
     to_clients: ssl.SSLContext | None = None
     to_brokers: ssl.SSLContext | None = None
+    #: Writes down what passes
+    recorder: Recorder | None = None
     #: By number, in the order in which they were added: a rule, and the broker that it is for
     rules: dict[int, tuple[int | None, Rule]] = field(
         factory=dict[int, tuple[int | None, Rule]], init=False
     )
+    #: The same of all rules that there ever were
+    given: dict[int, Given] = field(factory=dict[int, Given], init=False)
     _numbers: "count[int]" = field(factory=count, init=False)
     _servers: dict[Upstream, asyncio.Server] = field(
         factory=dict[Upstream, asyncio.Server], init=False
@@ -53,6 +68,8 @@ class Proxy:
 
     async def __aexit__(self, *_: object) -> None:
         """End all connections."""
+        if self.recorder is not None:
+            self.recorder.ending()
         self.lift()
         for server in self._servers.values():
             server.close()
@@ -69,6 +86,7 @@ class Proxy:
         """Let a rule meet requests, those to one broker or all; return its number."""
         number = next(self._numbers)
         self.rules[number] = broker, rule
+        self.given[number] = Given(broker, rule, monotonic_ns())
         for node, faults in self._faults.items():
             if broker in (None, node):
                 faults.add(rule)
@@ -77,6 +95,7 @@ class Proxy:
     def remove(self, number: int) -> None:
         """End one rule; what it holds goes on."""
         _, rule = self.rules.pop(number)
+        self.given[number].until_ns = monotonic_ns()
         for faults in self._faults.values():
             faults.rules = [one for one in faults.rules if one is not rule]
         rule.release()
@@ -136,4 +155,11 @@ class Proxy:
             writer.close()
             return
         faults = self._faults_of(target)
-        await Connection((reader, writer), broker, faults, self._located).run()
+        await Connection(
+            (reader, writer),
+            broker,
+            faults,
+            self._located,
+            lambda: self._nodes.get(target),
+            self.recorder,
+        ).run()

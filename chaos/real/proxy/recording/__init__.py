@@ -1,0 +1,1 @@
+"""Recorder of `highwater proxy`: what passes becomes a trace, client by client."""
