@@ -1,10 +1,11 @@
-"""The cost of `highwater proxy` beside a plain relay of bytes, and beside no proxy at all.
+"""The cost of `highwater proxy`, with and without --record, beside a plain relay of bytes and none.
 
     python bench/bench_proxy.py [--records 200000] [--rounds 3]
 
 The same producer of librdkafka writes records of 1 KiB with acks=all to one broker of ours:
-directly, through a relay that copies bytes, and through the proxy. Then each of many single records
-is acknowledged before the next one is sent. Proxies are processes of their own; CPU is theirs.
+directly, through a relay that copies bytes, through the proxy, and through one that records. Then
+each of many single records is acknowledged before the next one is sent, and all are read again.
+Proxies are processes of their own; CPU is theirs.
 """
 
 import argparse
@@ -13,21 +14,24 @@ import multiprocessing
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
 from typing import Any
 
 import psutil
 from attrs import frozen
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 sys.path[:0] = [os.fspath(__file__).rpartition("/bench/")[0]]
 
 from chaos.real.kafka.judge import free_port  # noqa: E402
 from chaos.real.proxy.addresses import Upstream  # noqa: E402
 from chaos.real.proxy.proxy import HOST, Proxy  # noqa: E402
+from chaos.real.proxy.recording.recorder import Recorder  # noqa: E402
 from refimpl.edge.testing.blocking import BlockingCluster  # noqa: E402
 
 VALUE, SECONDS, SINGLE = b"x" * 1024, 120, 1_000
@@ -39,6 +43,15 @@ async def proxied(target: Upstream, told: Pipe, port: int) -> None:
     async with Proxy([target], port) as made:
         told.send(made.bootstrap)
         await asyncio.Event().wait()
+
+
+async def recorded(target: Upstream, told: Pipe, port: int) -> None:
+    """The proxy, and what passes is written down."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "run")
+        async with Proxy([target], port, recorder=recorder) as made:
+            told.send(made.bootstrap)
+            await asyncio.Event().wait()
 
 
 async def relayed(target: Upstream, told: Pipe, port: int) -> None:
@@ -98,11 +111,12 @@ def between(kind: Kind, target: Upstream, port: int = 0) -> Generator[System]:
 
 @frozen
 class Figures:
-    """One round: MiB a second, CPU seconds for a GiB, and ms of a single send."""
+    """One round: MiB a second, CPU seconds for a GiB sent and read, and ms of a single send."""
 
     mib_per_s: float
     cpu_s_per_gib: float
     p50_ms: float
+    read_cpu_s_per_gib: float
 
 
 def measured(system: System, records: int) -> Figures:
@@ -126,7 +140,21 @@ def measured(system: System, records: int) -> Figures:
         assert single.flush(SECONDS) == 0
         times.append(1000 * (time.perf_counter() - asked))
     size = records * len(VALUE)
-    return Figures(size / 2**20 / spent, used * 2**30 / size, statistics.median(times))
+    before = system.cpu()
+    read(system, records)
+    gib = size / 2**30
+    reading = (system.cpu() - before) / gib
+    return Figures(size / 2**20 / spent, used / gib, statistics.median(times), reading)
+
+
+def read(system: System, records: int) -> None:
+    """The last so many records of the topic."""
+    consumer: Any = Consumer({"bootstrap.servers": system.bootstrap, "group.id": "bench"})
+    _, end = consumer.get_watermark_offsets(TopicPartition("bench", 0), SECONDS)
+    consumer.assign([TopicPartition("bench", 0, end - records)])
+    while records > 0:
+        records -= len(consumer.consume(records, SECONDS))
+    consumer.close()
 
 
 def main() -> None:
@@ -148,8 +176,10 @@ def main() -> None:
         with (
             between(proxied, Upstream(host, int(number))) as proxy,
             between(relayed, Upstream(HOST, port), relay_port) as relay,
+            between(recorded, Upstream(host, int(number))) as records,
         ):
-            report({"none": System(plain.bootstrap), "relay": relay, "proxy": proxy}, given)
+            none = System(plain.bootstrap)
+            report({"none": none, "relay": relay, "proxy": proxy, "record": records}, given)
 
 
 def report(systems: dict[str, System], given: argparse.Namespace) -> None:
@@ -163,7 +193,7 @@ def report(systems: dict[str, System], given: argparse.Namespace) -> None:
         print(f"{name:6} {'  '.join(told)}")
 
 
-OF = ("mib_per_s", "cpu_s_per_gib", "p50_ms")
+OF = ("mib_per_s", "cpu_s_per_gib", "p50_ms", "read_cpu_s_per_gib")
 
 if __name__ == "__main__":
     main()
