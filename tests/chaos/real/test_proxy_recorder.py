@@ -198,6 +198,7 @@ def test_a_topic_whose_times_become_its_leaders_leaves_open_sends_nameless(seen:
     assert ids(sends[0]["records"]) == ids(sent("t", 0, memoryview(one), stamped=False))
     assert ids(sends[1]["records"]) == [None]
     assert ids(sends[2]["records"]) == ids(sent("t", 0, memoryview(three), stamped=True))
+    assert len(seen.lines("close")) == 1, "no call was answered twice"
 
 
 def end(seen: Seen, committed: bool, epoch: int = 2) -> Any:
