@@ -37,10 +37,23 @@ BY_NAME = {
         *("tests/refimpl/edge/test_cues.py", "tests/refimpl/edge/test_unserved.py"),
     ),
     "chaos.oracles": (
-        *("tests/chaos/test_oracle_sites.py", "tests/chaos/test_loaded.py"),
-        "tests/chaos/test_told.py",
+        *("tests/chaos/test_oracle_rules.py", "tests/chaos/test_group_oracle_rules.py"),
+        *("tests/chaos/test_log_oracle_rules.py", "tests/chaos/test_partition_oracle_rules.py"),
+        "tests/chaos/test_oracle_sites.py",
+        *("tests/chaos/test_loaded.py", "tests/chaos/test_told.py"),
     ),
-    "traces.checks": ("tests/traces/test_small.py", "tests/traces/test_dense_search.py"),
+    "traces.checks": (
+        *("tests/traces/test_small.py", "tests/traces/test_dense_search.py"),
+        *("tests/traces/test_coordination.py", "tests/traces/test_log_checks.py"),
+        *("tests/traces/test_missed_faults.py", "tests/traces/test_less_evidence.py"),
+        *("tests/traces/test_lives.py", "tests/traces/test_made_again.py"),
+        *("tests/traces/test_not_everybody.py", "tests/traces/test_still_there.py"),
+        *("tests/traces/test_coordinator.py", "tests/traces/test_configuration.py"),
+        *("tests/traces/test_committers.py", "tests/traces/test_scopes.py"),
+        *("tests/traces/test_senders.py", "tests/traces/test_unanswered_commits.py"),
+        *("tests/traces/test_group_protocol.py", "tests/traces/test_former_owners.py"),
+        "tests/traces/test_fuzzed_traces.py",
+    ),
 }
 #: The tests that look at a package directly: the machines' own, guard by guard, without spec and
 #: binding; the node's, one node or controller at a time, without the simulator.
