@@ -1,0 +1,34 @@
+"""A log's start and its snapshots of producers, when the cleaner goes over it."""
+
+from refimpl.storage.cleaner.compaction import compact
+from refimpl.storage.cleaner.log_cleaner import LogCleaner
+from refimpl.storage.format.batch import Record, encode_batch
+from tests.refimpl.storage.cleaner.test_log_cleaner import NOW_MS, A, directory, fill
+
+
+def test_a_log_that_begins_behind_its_clean_part_is_dirty_from_its_start_on() -> None:
+    where = directory()
+    fill(where, A, 10)
+    cleaner = LogCleaner(where)
+    cleaner.clean_dirtiest(NOW_MS)
+    fill(where, A, 10)
+    assert [dirt.first_dirty for dirt in cleaner.dirt(NOW_MS)] == [10]
+    where.logs[A].advance_log_start(15)
+    assert [dirt.first_dirty for dirt in cleaner.dirt(NOW_MS)] == [15]
+
+
+def test_snapshots_go_with_segments_that_are_merged_and_stay_with_the_others() -> None:
+    """Segments of a few records are merged by twos."""
+    where = directory()
+    log = where.create(A, bytes(16), NOW_MS)
+    for number in range(8):
+        value = b"v" * 60
+        data = encode_batch([Record(0, NOW_MS, b"%d" % number, value)])
+        log.append_as_leader(data, 0, NOW_MS)
+        log.advance_high_watermark(log.end_offset)
+        log.roll(NOW_MS)
+    assert log.snapshots == [1, 2, 3, 4, 5, 6, 7, 8]
+    compact(log, 0, NOW_MS)
+    bases = [segment.base_offset for segment in log.local.segments]
+    assert 2 < len(bases) < 9
+    assert log.snapshots == bases[1:]
