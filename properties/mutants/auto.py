@@ -39,8 +39,8 @@ BY_NAME = {
     "chaos.oracles": (
         *("tests/chaos/test_oracle_rules.py", "tests/chaos/test_group_oracle_rules.py"),
         *("tests/chaos/test_log_oracle_rules.py", "tests/chaos/test_partition_oracle_rules.py"),
-        *("tests/chaos/test_share_oracle_rules.py", "tests/chaos/test_oracle_sites.py"),
-        "tests/chaos/test_transaction_oracle_rules.py",
+        *("tests/chaos/test_share_oracle_rules.py", "tests/chaos/test_control_plane_rules.py"),
+        *("tests/chaos/test_transaction_oracle_rules.py", "tests/chaos/test_oracle_sites.py"),
         *("tests/chaos/test_loaded.py", "tests/chaos/test_told.py"),
     ),
     "traces.checks": (

@@ -1,7 +1,8 @@
-"""A log's start and its snapshots of producers, when the cleaner goes over it."""
+"""A log's start, its snapshots of producers and its keys, when the cleaner goes over it."""
 
 from refimpl.storage.cleaner.compaction import compact
 from refimpl.storage.cleaner.log_cleaner import LogCleaner
+from refimpl.storage.cleaner.offset_map import OffsetMap
 from refimpl.storage.format.batch import Record, encode_batch
 from tests.refimpl.storage.cleaner.test_log_cleaner import NOW_MS, A, directory, fill
 
@@ -32,3 +33,17 @@ def test_snapshots_go_with_segments_that_are_merged_and_stay_with_the_others() -
     bases = [segment.base_offset for segment in log.local.segments]
     assert 2 < len(bases) < 9
     assert log.snapshots == bases[1:]
+
+
+def test_a_key_that_is_in_a_full_map_already_needs_no_room() -> None:
+    keys = OffsetMap(room=1)
+    assert keys.put(b"k", 0)
+    assert keys.put(b"k", 1)
+    assert not keys.put(b"another", 2)
+    assert (len(keys), keys.newest(b"k"), keys.newest(b"another")) == (1, 1, -1)
+
+
+def test_a_batch_of_one_key_fits_where_there_is_room_for_one() -> None:
+    where = directory()
+    fill(where, A, 3)
+    assert compact(where.logs[A], 0, NOW_MS, room=1).end_offset == 3
