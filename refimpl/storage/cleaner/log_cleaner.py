@@ -1,8 +1,8 @@
 """The choice of the next log to compact, and the progress of each: Kafka's LogCleanerManager.
 
 `cleaner-offset-checkpoint` holds the end of each log's clean part. The dirtiest log goes first; one
-that has waited for `max.compaction.lag.ms` goes whatever its dirty ratio (KIP-354). A damaged log
-is left alone from then on, and the others go on (KIP-346).
+that has waited for `max.compaction.lag.ms` goes whatever its dirty ratio (KIP-354), in its turn. A
+damaged log is left alone from then on, and the others go on (KIP-346).
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ class LogCleaner:
         worth_it = [dirt for dirt in self.dirt(now_ms) if dirt.is_worth_it]
         if not worth_it:
             return None
-        dirt = max(worth_it, key=lambda one: (one.is_due, one.ratio))
+        dirt = max(worth_it, key=lambda one: one.ratio)
         try:
             done = compact(dirt.log, dirt.first_dirty, now_ms, room=self.room)
         except (StorageDamage, RefusedBatch) as damage:

@@ -1,10 +1,13 @@
 """A log's start, its snapshots of producers and its keys, when the cleaner goes over it."""
 
+from attrs import evolve
+
 from refimpl.storage.cleaner.compaction import compact
 from refimpl.storage.cleaner.log_cleaner import LogCleaner
 from refimpl.storage.cleaner.offset_map import OffsetMap
 from refimpl.storage.format.batch import Record, encode_batch
-from tests.refimpl.storage.cleaner.test_log_cleaner import NOW_MS, A, directory, fill
+from tests.refimpl.storage.cleaner.compacted import CONFIG
+from tests.refimpl.storage.cleaner.test_log_cleaner import NOW_MS, A, B, directory, fill
 
 
 def test_a_log_that_begins_behind_its_clean_part_is_dirty_from_its_start_on() -> None:
@@ -47,3 +50,18 @@ def test_a_batch_of_one_key_fits_where_there_is_room_for_one() -> None:
     where = directory()
     fill(where, A, 3)
     assert compact(where.logs[A], 0, NOW_MS, room=1).end_offset == 3
+
+
+def test_a_log_that_has_waited_goes_after_those_that_are_dirtier() -> None:
+    """As in Kafka's LogToClean: to have waited makes a log worth it, and no dirtier."""
+    where = directory(evolve(CONFIG, max_compaction_lag_ms=50))
+    fill(where, A, 10)
+    cleaner = LogCleaner(where)
+    cleaner.clean_dirtiest(NOW_MS)
+    fill(where, A, 1)
+    later = NOW_MS + 51
+    fill(where, B, 10, later)
+    due = {dirt.partition: dirt.is_due for dirt in cleaner.dirt(later)}
+    assert due == {A: True, B: False}
+    done = cleaner.clean_dirtiest(later), cleaner.clean_dirtiest(later)
+    assert [one and one[0] for one in done] == [B, A]
