@@ -422,3 +422,16 @@ def test_replicas_of_deleted_topics_go() -> None:
     assert run.oracle.unfinished() == ""
     run.replicas[TopicPartition("y", 0)] = None
     assert "keeps replicas of deleted topics: {'y'}" in run.oracle.unfinished()
+
+
+def test_a_partition_without_a_decision_is_not_waited_for() -> None:
+    plane = Plane()
+    plane.assigns(decision(adding=(4,)))
+    assert plane.oracle.unfinished() == ""
+
+
+def test_paths_above_a_decision_hold_none() -> None:
+    plane = Plane()
+    for path in (f"{znodes.topic_path(TOPIC)}/partitions", znodes.partition_path(HERE)):
+        plane.writes(Create(path))
+    assert plane.oracle.decisions == {}

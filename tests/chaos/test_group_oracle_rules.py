@@ -502,3 +502,29 @@ def test_members_that_the_coordinator_knows_own_nothing_together() -> None:
     group.seen.observe(0, g.Assigned(1, "m1", 3, (0,)))
     group.oracle.members[1].up = True
     group.seen.observe(0, g.Assigned(3, "m3", 3, (0,)))  # it was removed itself
+
+
+def test_an_offset_that_nobody_committed_is_not_fetched() -> None:
+    group = classic()
+    group.seen.observe(0, g.FetchSent(1, 1))
+    group.seen.observe(0, g.OffsetFetched(0, 1, 1, -1))
+    with reported("CommittedSurvives"):
+        group.seen.observe(0, g.OffsetFetched(0, 1, 1, 0))
+
+
+def test_a_log_that_commits_in_time_is_not_slow() -> None:
+    group = classic()
+    group.oracle.healed()
+    group.writes(generation(1))
+    group.seen.observe(1, o.HighWatermarkAdvanced(OFFSETS, 0, 1))
+    group.seen.timeline.now = 501
+    with reported("Settles"):
+        group.writes(generation(99))
+
+
+def test_a_member_may_have_nothing_of_a_topic() -> None:
+    group = consumer()
+    nothing = OwnedPartitions(topic_id=ID, partitions=(), assignment_epochs=None)
+    value = CurrentMemberAssignment(3, 2, 0, (nothing,), ())
+    group.writes(evolve(has("m1", 3, {}), value=value))
+    group.seen.observe(0, g.Told(1, "m1", 3, frozenset()))

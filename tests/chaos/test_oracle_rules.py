@@ -11,7 +11,7 @@ from chaos.oracles.commit_delay import CommitDelay
 from chaos.oracles.configurations import ConfigurationsOracle
 from chaos.oracles.deletion import DeletionOracle
 from chaos.oracles.told import ToldOracle
-from chaos.sim.addresses import CONTROLLER, GROUP, OFFSETS, RECEIPTS, TOPIC
+from chaos.sim.addresses import CONTROLLER, GROUP, OFFSETS, RECEIPTS, STATE, TOPIC
 from chaos.sim.hosts import ControllerHost, Handled
 from refimpl.coordinator.observations import LogPruned
 from refimpl.machines.messages import LeaderAndIsr
@@ -480,3 +480,22 @@ def test_in_the_end_what_was_deleted_is_nowhere() -> None:
         Purged(start=4).oracle.finish()
     Purged(start=4, unavailable=True).oracle.finish()
     Purged(start=4, era=1).oracle.finish()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("drop", 0.1), ("stray", 0.1), ("jitter_ms", 6), ("slow", {1: 5})]
+)
+def test_nothing_is_demanded_of_a_network_that_loses_or_delays(name: str, value: Any) -> None:
+    calm = Calm()
+    setattr(calm.seen.network, name, value)
+    calm.oracle.look()
+    calm.at(5000)
+
+
+def test_transactional_ids_have_a_coordinator_in_their_own_topic() -> None:
+    broker = Broker()
+    broker.handles(_news(_registered(STATE[0], 1, leader=2)))
+    asked = m.FindCoordinatorRequest(m.TRANSACTION, ("tid",))
+    broker.handles(asked, m.FindCoordinatorResponse((m.FoundCoordinator("tid", None, 2),)))
+    with reported("ToldAsHeard"):
+        broker.handles(asked, m.FindCoordinatorResponse((m.FoundCoordinator("tid", None, 1),)))

@@ -499,3 +499,17 @@ def test_a_partition_may_stay_without_a_leader_where_all_that_are_eligible_crash
     state: Any = partition.oracle.state
     state.leader, state.isr, state.elr = leader, frozenset(isr), frozenset(elr)
     assert partition.oracle.unavailable() is unavailable
+
+
+def test_only_a_leader_commits_what_the_last_in_sync_has_lost() -> None:
+    """The third replica is in sync again, and has lost what this one had fetched from it."""
+    partition = Partition({"lossy": True})
+    partition.oracle.alone = 3, 2
+    partition.replicas[3].incarnation = 2
+    partition.replicas[3].log = Log(partition.leader.log.records[:2])
+    partition.follower.seen = {3: 1}
+    partition.oracle.moved(partition.follower, 2)
+    assert partition.oracle.era == 0
+    partition.oracle.moved(partition.leader, 2)
+    assert partition.oracle.era == 2
+    assert partition.oracle.counts["records committed after they were lost"] == 1

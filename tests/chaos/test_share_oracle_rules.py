@@ -11,12 +11,14 @@ from chaos.oracles.share_group import ShareGroupOracle
 from chaos.oracles.share_log import Kept
 from chaos.sim.addresses import OFFSETS, SHARE_GROUP, SHARE_STATE, TOPIC, TOPIC_ID
 from chaos.sim.share_messages import SharesAcknowledged, SharesAnswered, ShareSessionOver
+from refimpl.coordinator.observations import LogPruned
 from refimpl.coordinator.runtime import CoordinatorState
 from refimpl.machines.share_partition import ACCEPT, REJECT, RELEASE, RENEW, DeliveryState
 from refimpl.messages import observations as o
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.share import ShareKey
 from refimpl.records.schema import Uuid
+from refimpl.storage.format.control import EndTxnMarker
 from tests.chaos.seen import Seen, reported
 
 HERE = TopicPartition(TOPIC, 0)
@@ -333,3 +335,45 @@ def test_a_partition_without_a_leader_is_not_passed() -> None:
     shared = loaded()
     shared.partitions[HERE].state.leader = None
     assert "stays at -1 of 20" in shared.oracle.unfinished()
+
+
+def test_logs_that_are_pruned_are_counted_and_judged_if_they_are_of_the_state() -> None:
+    shared = loaded()
+    shared.oracle.log.kept[KEY].snapshot = 3
+    shared.seen.observe(1, LogPruned(OFFSETS, 9))
+    shared.seen.observe(1, LogPruned(SHARE_STATE, 3))
+    assert shared.oracle.counts["logs of the share state pruned"] == 1
+    with reported("NeededIsKept"):
+        shared.seen.observe(1, LogPruned(SHARE_STATE, 4))
+
+
+@pytest.mark.parametrize(
+    ("start", "complete", "true"), [(20, 0, True), (15, 5, True), (15, 4, False)]
+)
+def test_the_lag_that_is_told_is_that_of_a_group_that_is_done(
+    start: int, complete: int, true: bool
+) -> None:
+    shared = loaded()
+    shared.oracle.records[HERE].ended.update(range(20))
+    state = SimpleNamespace(start=start, complete=complete)
+    states = SimpleNamespace(current={KEY: SimpleNamespace(state=state)})
+    shared.coordinator.shard = SimpleNamespace(states=states)
+    if true:
+        shared.oracle.finish()
+    else:
+        with reported("LagIsTrue"):
+            shared.oracle.finish()
+    states.current.clear()
+    shared.oracle.finish()
+
+
+def test_nothing_that_is_hidden_is_lent() -> None:
+    shared = loaded()
+    shared.coordinator.shard = SimpleNamespace(states=SimpleNamespace(current={}))
+    marker = SimpleNamespace(payload=EndTxnMarker(True, 0), producer_id=7, producer_epoch=0)
+    shared.partitions[HERE].log.committed[3] = SimpleNamespace(value=marker)
+    shared.oracle.records[HERE].ended.update(range(20))
+    shared.oracle.finish()
+    shared.lends(3)
+    with reported("HiddenIsNotLent"):
+        shared.oracle.finish()

@@ -460,3 +460,9 @@ def test_a_coordinator_that_loads_has_what_the_live_one_has() -> None:
     run.coordinators[0].shard.store.ids.current["x"] = SimpleNamespace(last=None)
     with reported("LoadedAsLive"):
         run.oracle.finish()
+
+
+def test_applications_wait_where_nobody_leads_the_offsets() -> None:
+    run = Run(applications=(SimpleNamespace(manager=SimpleNamespace(transaction=None)),))
+    run.partitions[OFFSETS].state.leader = None
+    assert "nobody coordinates the applications" in run.oracle.unfinished()
