@@ -42,7 +42,7 @@ BY_NAME = {
         *("tests/chaos/test_share_oracle_rules.py", "tests/chaos/test_control_plane_rules.py"),
         *("tests/chaos/test_transaction_oracle_rules.py", "tests/chaos/test_oracle_sites.py"),
         *("tests/chaos/test_watched_steps.py", "tests/chaos/test_loaded.py"),
-        "tests/chaos/test_told.py",
+        *("tests/chaos/test_kinds_of_operations.py", "tests/chaos/test_told.py"),
     ),
     "traces.checks": (
         *("tests/traces/test_small.py", "tests/traces/test_dense_search.py"),
