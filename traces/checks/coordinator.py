@@ -34,7 +34,9 @@ def may_have_moved(p: Rows, group: Ints) -> Ints:
 
 def unless(one: Ints, other: Ints) -> Ints:
     """Either clause permits it; undecided it is where one may and none certainly does."""
-    permits = (code(one) != Clause.NOT) & ~np.isin(code(one), UNDECIDED)
+    permits = code(one) != Clause.NOT
+    for undecided in UNDECIDED:
+        permits &= code(one) != undecided
     known = np.where(permits, one, other)
     return np.where((known == 0) & (one != 0), one, known)
 

@@ -214,7 +214,8 @@ def given_after_final(p: Partition) -> list[Found]:
 def final_acks(p: Partition, *outcomes: Outcome) -> Ints:
     """Acknowledgements with these outcomes that end a record's life in its group."""
     rows = p.where(Op.ACKNOWLEDGE)
-    final = np.isin(p.detail[rows], (_ACCEPT, _REJECT)) & np.isin(p.outcome[rows], outcomes)
+    final = (p.detail[rows] == _ACCEPT) | (p.detail[rows] == _REJECT)
+    final &= np.isin(p.outcome[rows], outcomes)
     return rows[final & (p.group[rows] != NONE) & (p.offset[rows] != NONE)]
 
 

@@ -4,6 +4,7 @@ They know nothing of Kafka: what they are given decides what they say.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,16 @@ MutableColumns = dict[str, Ints]
 
 def calls(columns: Columns, *ops: Op) -> Bools:
     """The rows of these calls."""
+    return _mask(ops)[columns["op"]]
+
+
+@cache
+def _mask(ops: tuple[Op, ...]) -> Bools:
+    """For each number of a call, true if it is one of these."""
     wanted = np.zeros(128, bool)
     wanted[list(ops)] = True
-    return wanted[columns["op"]]
+    wanted.flags.writeable = False
+    return wanted
 
 
 def lookup(keys: Ints, wanted: Ints) -> Ints:
@@ -94,14 +102,15 @@ def firsts(*sorted_columns: NDArray[np.integer[Any]]) -> Bools:
 def running_max(values: Ints) -> tuple[Ints, Ints]:
     """The highest value so far at each place, and where it stands."""
     best = np.maximum.accumulate(values)
-    new = np.r_[True, best[1:] > best[:-1]][: len(values)]
-    return best, np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
+    return best, np.maximum.accumulate(np.where(firsts(best), np.arange(len(values)), 0))
 
 
 def last_before(flags: Bools) -> Ints:
     """For each row, the last row before it that is flagged, -1 where there is none."""
-    at = np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1))
-    return np.r_[-1, at[:-1]] if len(at) else at
+    at = last_upto(flags)
+    before = np.full_like(at, -1)
+    before[1:] = at[:-1]
+    return before
 
 
 def last_upto(flags: Bools) -> Ints:

@@ -98,13 +98,19 @@ def code(clauses: Ints) -> Ints:
 class Setting:
     """One setting of every process, topic or group: `setting[numbers]` is that of each of them."""
 
-    numbers: Ints  # sorted
+    numbers: Ints  # sorted, each once
     values: Ints  # one more: of all others
 
     def __getitem__(self, numbers: Ints | np.int64 | int) -> Ints:
-        at = np.searchsorted(self.numbers, numbers)
-        found = self.numbers.take(at, mode="clip") == numbers if len(self.numbers) else False
-        return self.values[np.where(found, at, len(self.numbers))]
+        known, at = self.numbers, np.asarray(numbers)
+        if not len(known):
+            found = False
+        elif known[0] == 0 and known[-1] == len(known) - 1:  # counted, as most names are
+            found = (at >= 0) & (at < len(known))
+        else:
+            at = np.searchsorted(known, numbers)
+            found = known.take(at, mode="clip") == numbers
+        return self.values[np.where(found, at, len(known))]
 
 
 def setting(numbers: Iterable[int], values: Iterable[Any], other: int = UNSET) -> Setting:
