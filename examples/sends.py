@@ -15,7 +15,6 @@ from attrs import define, field
 from examples.brokers import BROKERS, NotInTimeError, laid_out, started, until
 from examples.relay import Header, Relay, Stall
 from examples.transactions import ALL, PATIENCE_S, Transactional, relayed
-from traces.record.process import COUNTER_BITS, clock_domain
 
 PRODUCER = "producer"
 PRODUCE = 0
@@ -78,6 +77,8 @@ class Unanswered(Transactional):
     hops: Mapping[int, Relay] = field(kw_only=True)
     """The ways to the brokers whose answers can be lost."""
     stack: ExitStack = field(kw_only=True)
+    clock: str = field(kw_only=True)
+    """The domain of its times, for all that is recorded on this host."""
 
     def begin(self, first: int) -> Sending:
         """A topic that each broker leads a partition of, and a producer that knows them all.
@@ -105,10 +106,10 @@ class Unanswered(Transactional):
         lean = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
         path = f"{classes}{os.pathsep}{self.classpath}"
         command = ["java", *lean, "-cp", path, "Sends", self.bootstrap, self.topic]
-        command += [str(self.run / f"{PRODUCER}#0.ndjson"), PRODUCER, clock_domain()]
+        command += [str(self.run / f"{PRODUCER}#0.ndjson"), PRODUCER, self.clock, "0"]
         with log.open("w") as errors:
             pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-            process = subprocess.Popen([*command, str(1 << COUNTER_BITS)], text=True, **pipes)
+            process = subprocess.Popen(command, text=True, **pipes)
         one = Sending(process, log)
         self.stack.callback(one.end)
         return one
@@ -177,7 +178,7 @@ class Unanswered(Transactional):
 
 
 def start(
-    scenario: Callable[..., Unanswered], topic: str, *relays: int
+    scenario: Callable[..., Unanswered], topic: str, clock: str, *relays: int
 ) -> Callable[..., Transactional]:
     """Starts a scenario on brokers with default settings, with relays before some of them."""
 
@@ -187,7 +188,7 @@ def start(
         nodes = laid_out(folder, classpath, BROKERS)
         hops = dict(zip(relays, relayed(nodes, stack, *relays), strict=True))
         stack.enter_context(started(nodes))
-        where = {"topic": topic, "classpath": classpath, "folder": folder}
+        where = {"topic": topic, "classpath": classpath, "folder": folder, "clock": clock}
         return scenario(nodes, run, **where, hops=hops, stack=stack, **flags)
 
     return started_one

@@ -207,7 +207,7 @@ class CoordinatedGroup:
         A consumer of ours that waits for a commit sends it again as it was.
         """
         ours = self.simulation.settings.reference_clients
-        return ours and bool(self.partitions[commit.partition].partition.era)
+        return ours and self.partitions[commit.partition].partition.era > 0
 
     def _take(self, at: int, commit: Commit) -> None:
         claim = self._claim(commit)

@@ -272,7 +272,7 @@ class ProgressOracle:
         (`ProducerState/bug_live_reload`).
         """
         settings = self.simulation.settings
-        forgets = settings.files or self.partitions[partition].log.loss_allowed
+        forgets = self.partitions[partition].log.loss_allowed or settings.files
         return settings.reference_clients and forgets
 
     def _names(self, partitions: Iterable[int]) -> list[str]:

@@ -13,6 +13,7 @@ from attrs import define, field
 from examples.brokers import NotInTimeError, until
 from examples.sends import Sending, Unanswered, start
 from examples.transactions import PATIENCE_S, program
+from traces.record.process import clock_domain
 
 LEADS, NEXT = 1, 2
 #: max.in.flight.requests.per.connection, and the batches of a producer that a leader remembers.
@@ -69,4 +70,10 @@ if __name__ == "__main__":
         ["--answered"], is_flag=True, help="The next leader's answers arrive: a record fails."
     )
     kept = "Each record is in the log once."
-    program(__doc__ or "", start(PastWindow, "past-window", LEADS, NEXT), kept, few, answered)()
+    program(
+        __doc__ or "",
+        start(PastWindow, "past-window", clock_domain(), LEADS, NEXT),
+        kept,
+        few,
+        answered,
+    )()

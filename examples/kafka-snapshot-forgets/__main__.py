@@ -15,6 +15,7 @@ from attrs import define, field
 from examples.brokers import NotInTimeError, until
 from examples.sends import Unanswered, start
 from examples.transactions import PATIENCE_S, program
+from traces.record.process import clock_domain
 
 LEADS, NEXT = 1, 2
 #: A producer sends again after request.timeout.ms (30 s).
@@ -55,4 +56,6 @@ class SnapshotForgets(Unanswered):
 if __name__ == "__main__":
     one = click.Option(["--one"], is_flag=True, help="One batch in flight alone: the control.")
     kept = "Each record is in the log once."
-    program(__doc__ or "", start(SnapshotForgets, "snapshot-forgets", LEADS), kept, one)()
+    program(
+        __doc__ or "", start(SnapshotForgets, "snapshot-forgets", clock_domain(), LEADS), kept, one
+    )()

@@ -367,9 +367,27 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
     ),
     (
         f"{E}._may_forget",
-        "ours and self.partitions[partition].log.loss_allowed",
+        "settings.files",
+        True,
+        Case(bugs.appends_a_later_batch_first, {"idempotence": True, "reference_clients": True}),
+    ),
+    (
+        f"{E}._may_forget",
+        "settings.reference_clients and forgets",
         True,
         Case(bugs.appends_a_retry_again, {"idempotence": True}),
+    ),
+    (
+        "CoordinatedGroup._went_back",
+        "ours and self.partitions[commit.partition].partition.era > 0",
+        True,
+        Case(group_bugs.goes_back),
+    ),
+    (
+        "CoordinatedGroup._went_back",
+        "self.partitions[commit.partition].partition.era > 0",
+        True,
+        Case(group_bugs.goes_back, {"reference_clients": True}),
     ),
 ]
 OTHER_MODULES = {

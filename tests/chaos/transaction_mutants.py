@@ -135,7 +135,7 @@ BUGS = (
         "offset < high_watermark",
         "True",
         "ConcurrentTransactions",
-        5,
+        62,
     ),
     TransactionBug(
         "a_new_instance_has_the_epoch_of_the_last",
