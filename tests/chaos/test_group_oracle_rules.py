@@ -133,7 +133,7 @@ class Group:
     partition: GroupPartition = field(factory=_of_group)
 
     def __attrs_post_init__(self) -> None:
-        self.seen = Seen(settings=SimpleNamespace(member_session_ms=1000))
+        self.seen = Seen(settings=SimpleNamespace(member_session_ms=1000, reference_clients=False))
         end = SimpleNamespace(end=0)
         replica = SimpleNamespace(epoch=1, log=end, high_watermark=0)
         offsets = SimpleNamespace(era=self.era, replicas={1: replica, 2: evolve_of(replica)})

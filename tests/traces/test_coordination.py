@@ -495,7 +495,7 @@ FOLLOWED: dict[str, tuple[list[tuple[int, int]], str, str]] = {
     "on with another": ([(2, 0), (1, 1), (1, 2)], "holds", "holds"),
     "skipped by changing": ([(2, 0), (1, 2)], "violated", "violated"),
     "back by changing": ([(2, 0), (2, 1), (1, 1)], "violated", "holds"),
-    "skipped by one alone": ([(1, 0), (1, 2)], "holds", "violated"),
+    "skipped by one alone": ([(1, 0), (1, 2)], "not checked", "violated"),
 }
 
 

@@ -32,11 +32,7 @@ QUERIES = {
         or (select arg_max(g.op, (g.n, g.i)) from r g where g.process = d.process
             and g.tp = d.tp and g.n < d.n and g.op in ('pause', 'resume', 'assigned'))
             = 'pause')""",
-    "C5": """from reads d, r m select d.process, d.n where d.op = 'poll' and m.op = 'mark'
-        and m.process = d.process and m.n = d.n and m.tp = d.tp and d.replica is not null
-        and d.off >= m.off
-        union all by name
-        from (from moved select *, lead(op) over w as nop, lead(off) over w as noff,
+    "C5": """from (from moved select *, lead(op) over w as nop, lead(off) over w as noff,
               lead(replica) over w as other
               window w as (partition by process, tp order by nth)) d
         select d.process, d.n where op = 'poll' and nop = 'poll' and other <> replica

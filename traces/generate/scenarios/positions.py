@@ -70,11 +70,14 @@ class Positions(Scenario):
         self.call("gave-up", Op.REVOKED, 8, me)
 
 
-@in_rows("C5", scenario="Positions")
-def beyond_the_replica(s: ScenarioSlot) -> bool:
-    """A replica gives a record that it does not know to be committed."""
-    last = int(np.max(s.scenario.blocks["near-1"]["offset"][s.rows("near-1")]))
-    return s.put("near-1-end", s.one("near-1-end"), offset=last)
+@in_rows("C5 C1", scenario="Positions")
+def read_again_at_another_replica(s: ScenarioSlot) -> bool:
+    """A reader that changes to another replica is given a record again in the place of the next."""
+    before, after = s.rows("near-0"), s.rows("near-1")
+    last = before[np.argmax(s.scenario.blocks["near-0"]["offset"][before])]
+    first = after[np.argmin(s.scenario.blocks["near-1"]["offset"][after])]
+    again = {name: s.get("near-0", last, name) for name in ("offset", "id")}
+    return s.put("near-1", first, **again)
 
 
 @in_rows("T11", scenario="Positions")

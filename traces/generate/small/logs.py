@@ -153,7 +153,7 @@ def keep_the_epoch_of_an_old_leader(fixture: Fixture, lines: Lines) -> None:
     dumped(lines, 2)[0]["records"][0]["epoch"] = 2
 
 
-@in_calls("L11", may="C5")
+@in_calls("L11")
 def watermark_back(fixture: Fixture, lines: Lines) -> None:
     polls = [x for x in lines["c0#0"] if x["op"] == "poll" and x["high_watermark"]]
     for first in polls:
