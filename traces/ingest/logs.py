@@ -84,8 +84,8 @@ class Of:
         if name == "retention":
             return context.delete_retention[columns["topic"]]
         if name == "chosen":
-            told = columns["flags"] & (Flag.CHOSEN | Flag.LEFT)
-            return np.where((told == 0) & (columns["key"] != NONE), NONE, 1)
+            chosen = columns["flags"] & (Flag.CHOSEN | Flag.LEFT)
+            return np.where((chosen == 0) & (columns["key"] != NONE), NONE, 1)
         if name == "partitioner":
             return context.partitioner[columns["process"]]
         return columns[name]

@@ -243,8 +243,8 @@ def merged(call: Line | None, line: Line) -> Line:
     call = call | line
     if stored:
         partition, offset, timestamp = stored
-        for place, record in enumerate(call["records"]):
-            at = None if offset is None or offset < 0 else offset + place
+        for nth, record in enumerate(call["records"]):
+            at = None if offset is None or offset < 0 else offset + nth
             for name, value in (("partition", partition), ("offset", at), ("timestamp", timestamp)):
                 if value is not None and value >= 0:
                     record[name] = value
