@@ -70,7 +70,7 @@ class Positions(Scenario):
         self.call("gave-up", Op.REVOKED, 8, me)
 
 
-@in_rows("C5 C1", scenario="Positions")
+@in_rows("C5 C1 C2 L7", scenario="Positions")
 def read_again_at_another_replica(s: ScenarioSlot) -> bool:
     """A reader that changes to another replica is given a record again in the place of the next."""
     before, after = s.rows("near-0"), s.rows("near-1")
