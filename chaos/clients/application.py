@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from chaos.clients.classic_member import ClassicMember
-from chaos.clients.consumer import Part, payload
+from chaos.clients.consumer import Part
 from chaos.clients.consumer_member import ConsumerMember
 from chaos.clients.group_member import RETRY_MS
+from chaos.clients.member_process import payload
 from chaos.clients.transactional_producer import outputs_of, version_of
 from chaos.clients.transactions import (
     DEAD,

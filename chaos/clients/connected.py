@@ -1,4 +1,4 @@
-"""The requests and answers of a client that relies on connections, in the order of each."""
+"""The connections and the timer of a client's machine, hosted in a run."""
 
 from collections.abc import Iterator
 
@@ -6,12 +6,12 @@ from attrs import define, field
 
 from chaos.sim.simulation import Simulation
 from refimpl.clients.network import node_of
-from refimpl.messages.broker import Request, Response
+from refimpl.messages.broker import Request, Response, Timer
 
 
 @define(eq=False)
 class ConnectedClient:
-    """All connections of one client; its machine knows each by a target."""
+    """All connections of one client, each in order; its machine knows them by targets."""
 
     id: int
     simulation: Simulation
@@ -22,6 +22,7 @@ class ConnectedClient:
         factory=dict[int, dict[int, tuple[Request, Response | None]]]
     )
     _targets: dict[int, int] = field(factory=dict[int, int])
+    _due_ms: int = -1
 
     def __attrs_post_init__(self) -> None:
         """Brokers read this client's requests in order."""
@@ -45,10 +46,24 @@ class ConnectedClient:
             del self._targets[number]
         self.simulation.connections.close(self.id, target)
 
-    def close_all(self) -> None:
-        """End all connections."""
+    def end(self) -> None:
+        """The client's process ends, with all its connections and its timer."""
+        self._due_ms = -1
         for target in [*self._waiting]:
             self.close(target)
+
+    def set_timer(self, timer: Timer) -> None:
+        """The machine's timer, which each new one replaces; it comes back later than now."""
+        timeline = self.simulation.timeline
+        self._due_ms = max(timer.at_ms, timeline.now + 1)
+        timeline.at(self._due_ms, self.id, timer)
+
+    def is_due(self) -> bool:
+        """True once for each timer, late if the process was paused."""
+        if not 0 <= self._due_ms <= self.simulation.timeline.now:
+            return False
+        self._due_ms = -1
+        return True
 
     def waits_for(self, message: Response) -> bool:
         """True unless the connection of its request has ended."""

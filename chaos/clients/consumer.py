@@ -10,7 +10,8 @@ from typing import Any
 from attrs import define, field
 
 from chaos.clients.leaders import Leaders
-from chaos.sim.addresses import BROKERS, FIRST_CLIENT, GROUP, TICK, TOPIC, Restart, Tick
+from chaos.clients.member_process import MemberProcess, described
+from chaos.sim.addresses import BROKERS, GROUP, TICK, TOPIC, Restart, Tick
 from chaos.sim.group_messages import Polled, Processed
 from chaos.sim.history import Call
 from chaos.sim.simulation import Simulation
@@ -54,7 +55,7 @@ class Part:
 
 
 @define(eq=False)
-class Consumer:
+class Consumer(MemberProcess):
     """One member of the group; a crash ends its process, and another boot follows."""
 
     id: int
@@ -78,16 +79,6 @@ class Consumer:
             ListOffsetsResponse: self._start_of_log,
             MetadataResponse: lambda response: self.leaders.told(response.body),
         }
-
-    @property
-    def member(self) -> int:
-        """The member's number in the spec."""
-        return self.id - FIRST_CLIENT + 1
-
-    @property
-    def process(self) -> str:
-        """The name in the history."""
-        return f"c{self.member - 1}#{self.boot}"
 
     def handle(self, message: Any) -> None:
         """Handle any message. A process that is down handles only the order to start."""
@@ -220,7 +211,11 @@ class Consumer:
         self._say(Polled(part.name.partition, self.member, offset + 1))
         if self.simulation.history is not None:
             log_start = {self._name(part.name.partition): part.log_start}
-            self._note("poll", records=[_described(part, offset, record)], log_start=log_start)
+            self._note(
+                "poll",
+                records=[described(part.name.partition, offset, record)],
+                log_start=log_start,
+            )
         if self.simulation.settings.commit_when == "before":
             self._commit(part)
 
@@ -235,7 +230,7 @@ class Consumer:
         part.current = None
         self._say(Processed(part.name.partition, self.member, offset + 1))
         if self.simulation.history is not None:
-            self._note("process", records=[_described(part, offset, record)])
+            self._note("process", records=[described(part.name.partition, offset, record)])
 
     # Commits
 
@@ -308,42 +303,3 @@ class Consumer:
     def subscribe(self) -> None:
         """Send a subscription."""
         self._note_subscription()
-
-    def _note_subscription(self) -> None:
-        if self.simulation.history is not None:
-            self.simulation.history.note(self.process, "subscribe", topics=[TOPIC], group=GROUP)
-
-    # Writing down
-
-    def _say(self, observation: Any) -> None:
-        self.simulation.observe(self.id, observation)
-
-    def _note(self, op: str, **fields: Any) -> None:
-        if self.simulation.history is not None:
-            self.simulation.history.note(self.process, op, **fields, **self._identity())
-
-    def _identity(self) -> dict[str, Any]:
-        """The group and member that appear in the history."""
-        raise NotImplementedError
-
-    def _names(self, partitions: tuple[int, ...]) -> list[str]:
-        return [self._name(partition) for partition in partitions]
-
-    def _name(self, partition: int) -> str:
-        return f"{TOPIC}:{partition}"
-
-
-def payload(record: Record) -> Any:
-    """The value that a producer put into a record."""
-    value: Any = record.value
-    return value.payload
-
-
-def _described(part: Part, offset: int, record: Record) -> dict[str, Any]:
-    return {
-        "topic": TOPIC,
-        "partition": part.name.partition,
-        "offset": offset,
-        "id": payload(record),
-        "epoch": record.epoch,
-    }

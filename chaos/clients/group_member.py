@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from attrs import define, field
 
 from chaos.clients.consumer import Consumer, Part
+from chaos.clients.member_process import identity
 from chaos.sim.addresses import BROKERS, GROUP
 from chaos.sim.group_messages import Assigned, CommitAnswered, FetchSent, Joined, OffsetFetched
 from refimpl.errors import Refusal
@@ -362,9 +363,5 @@ class GroupMember(Consumer):
         self.asked_for.clear()
 
     def _identity(self) -> dict[str, Any]:
-        told = {
-            "group": self.group,
-            "member": self.member_id or f"c{self.member - 1}",
-            "generation": self.group_generation,
-        }
-        return told if self.instance is None else {**told, "instance": self.instance}
+        member = self.member_id or f"c{self.member - 1}"
+        return identity(self.group, member, self.group_generation, self.instance)

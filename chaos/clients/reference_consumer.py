@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from chaos.clients.connected import ConnectedClient
-from chaos.clients.consumer import payload
 from chaos.clients.group_member import ZOMBIE, CommitTag
+from chaos.clients.member_process import MemberProcess, described, identity
 from chaos.sim import group_messages as o
 from chaos.sim.addresses import (
     BROKERS,
-    FIRST_CLIENT,
     GROUP,
     MISSING,
     TICK,
@@ -151,7 +150,7 @@ class SentCommit(NamedTuple):
 
 
 @define(eq=False)
-class ReferenceConsumer:
+class ReferenceConsumer(MemberProcess):
     """One member of the group; a crash ends its process, and another boot follows."""
 
     id: int
@@ -163,11 +162,9 @@ class ReferenceConsumer:
     paused_until: int = 0
     owned: tuple[int, ...] = ()
     commits: int = 0
-    #: The machine's timer, which each new one replaces
-    timer_at: int = -1
     #: Records that the application has, and has not processed
     todo: deque[tuple[int, ReadRecord]] = field(factory=deque[tuple[int, ReadRecord]])
-    #: What the application waits for: a poll, a commit, its end; "" if for nothing
+    #: The call that the application waits for: poll, commit or close; "" for none
     waits_for: str = ""
     committed_at: int = 0
     #: A commit before the work has failed: what it covered is passed over, and committed still
@@ -197,16 +194,6 @@ class ReferenceConsumer:
         return self.member % 2 == 1 and self.simulation.settings.commit_when != "before"
 
     @property
-    def member(self) -> int:
-        """The member's number in the spec."""
-        return self.id - FIRST_CLIENT + 1
-
-    @property
-    def process(self) -> str:
-        """The name in the history."""
-        return f"c{self.member - 1}#{self.boot}"
-
-    @property
     def member_id(self) -> str:
         """The name that the group has given it."""
         return "" if self.machine.membership is None else self.machine.membership.member_id
@@ -233,8 +220,7 @@ class ReferenceConsumer:
             for number, request, answer in self.connected.answered(message):
                 self._read(number, request, answer)
                 self._give(now, _with_topic_id(answer))
-        elif 0 <= self.timer_at <= now:  # a process that was paused is late
-            self.timer_at = -1
+        elif self.connected.is_due():
             self._give(now, message)
 
     def _give(self, now: int, message: Any) -> None:
@@ -250,8 +236,7 @@ class ReferenceConsumer:
             case Disconnect(node):
                 self.connected.close(node)
             case Timer():
-                self.timer_at = max(output.at_ms, now + 1)
-                self.simulation.timeline.at(self.timer_at, self.id, output)
+                self.connected.set_timer(output)
             case Polled():
                 self._ended(output)
                 self._polled(now, output)
@@ -301,17 +286,17 @@ class ReferenceConsumer:
             for one in records:
                 self.placed[number] = one.offset + 1
                 self._say(o.Polled(number, self.member, one.offset + 1))
-                self._note("poll", records=[_described(number, one)])
+                self._note("poll", records=[described(number, *one)])
                 self.todo.append((number, one))
         if self.todo and self.simulation.settings.commit_when == "before":
             self._commit_first(now)
 
     def _process(self, number: int, one: ReadRecord) -> None:
         self._say(o.Processed(number, self.member, one.offset + 1))
-        self._note("process", records=[_described(number, one)])
+        self._note("process", records=[described(number, *one)])
 
     def _ended(self, call: Polled | CallDone | CallFailed) -> None:
-        """A call has its result. What is not committed before it is processed is passed over."""
+        """A call has its result; records whose commit has failed are passed over."""
         if call.handle == "commit":
             self.owes_commit = isinstance(call, CallFailed)
             if self.owes_commit:
@@ -359,7 +344,7 @@ class ReferenceConsumer:
     def _placed(self, number: int, offset: int, reason: str) -> None:
         self.placed[number] = offset
         self.commits += 1  # what is committed from here on is later than this
-        name = self._names((number,))[0]
+        name = self._name(number)
         if reason:
             self.simulation.counts[f"readers that were moved: {reason}"] += 1
             self._note("reset", partitions=[name], offsets={name: offset}, reason=reason)
@@ -389,7 +374,7 @@ class ReferenceConsumer:
             return calls
         for one in body.partitions:
             number = one.partition.partition
-            offsets = {self._names((number,))[0]: one.offset}
+            offsets = {self._name(number): one.offset}
             who = self._identity()
             calls[number] = history.invoke(self.process, "commit", offsets=offsets, **who)
         return calls
@@ -435,7 +420,7 @@ class ReferenceConsumer:
                 continue
             self._say(o.OffsetFetched(partition, self.member, number, one.offset))
             if partition in self.unplaced:
-                name = self._names((partition,))[0]
+                name = self._name(partition)
                 offsets = {name: max(one.offset, 0)}
                 self._note("committed", partitions=[name], offsets=offsets)
 
@@ -448,8 +433,7 @@ class ReferenceConsumer:
         self.machine.subscribe(self.simulation.timeline.now, topics)
         if isinstance(self.machine.membership, ClassicMembership):
             self.machine.membership.grace_ms = GRACE_MS
-        if self.simulation.history is not None:
-            self.simulation.history.note(self.process, "subscribe", topics=[TOPIC], group=GROUP)
+        self._note_subscription()
 
     def crash(self) -> None:
         """The process ends; its sent messages are still in flight."""
@@ -475,12 +459,12 @@ class ReferenceConsumer:
     def _end(self, how: str) -> None:
         self._note(how)
         self.up = False
-        self.connected.close_all()
+        self.connected.end()
         self.todo.clear()
         self.unplaced.clear()
         self.placed.clear()
         self.sent.clear()
-        self.owned, self.waits_for, self.timer_at, self.owes_commit = (), "", -1, False
+        self.owned, self.waits_for, self.owes_commit = (), "", False
         if self.begins_again:
             self._restart()
 
@@ -492,27 +476,10 @@ class ReferenceConsumer:
         self.boot += 1
         self._begin()
 
-    # Writing down
-
-    def _say(self, observation: Any) -> None:
-        self.simulation.observe(self.id, observation)
-
-    def _note(self, op: str, **fields: Any) -> None:
-        if self.simulation.history is not None:
-            self.simulation.history.note(self.process, op, **fields, **self._identity())
-
     def _identity(self) -> dict[str, Any]:
-        """The group and member that appear in the history."""
-        told: dict[str, Any] = {
-            "group": GROUP,
-            "member": self.member_id or f"c{self.member - 1}",
-            "generation": self.group_generation,
-        }
-        instance = self.machine.config.group_instance_id
-        return told if instance is None else {**told, "instance": instance}
-
-    def _names(self, numbers: Iterable[int]) -> list[str]:
-        return [f"{TOPIC}:{number}" for number in numbers]
+        member, instance = self.member_id, self.machine.config.group_instance_id
+        member = member or f"c{self.member - 1}"
+        return identity(GROUP, member, self.group_generation, instance)
 
 
 def _with_topic_id(answer: Response) -> Response:
@@ -520,13 +487,3 @@ def _with_topic_id(answer: Response) -> Response:
     if isinstance(answer.body, MetadataResponse):
         return answer._replace(body=answer.body._replace(topic_ids={TOPIC: Uuid(TOPIC_ID)}))
     return answer
-
-
-def _described(number: int, one: ReadRecord) -> dict[str, Any]:
-    return {
-        "topic": TOPIC,
-        "partition": number,
-        "offset": one.offset,
-        "id": payload(one.record),
-        "epoch": one.record.epoch,
-    }

@@ -112,8 +112,6 @@ class ReferenceProducer:
     acked: dict[Any, tuple[TopicPartition, int]] = field(
         factory=dict[Any, tuple[TopicPartition, int]]
     )
-    #: The machine's timer, which each new one replaces
-    timer_at: int = -1
     #: The first values of batches that were sent before
     tried: set[object] = field(factory=set[object])
     connected: ConnectedClient = field(init=False)
@@ -139,7 +137,7 @@ class ReferenceProducer:
             return
         if type(message) is Response:
             self._answered(now, message)
-        elif now == self.timer_at:
+        elif self.connected.is_due():
             self._take(now, self.machine.handle(now, message))
 
     def _answered(self, now: int, message: Response) -> None:
@@ -185,8 +183,7 @@ class ReferenceProducer:
                 case Disconnect(node):
                     self.connected.close(node)
                 case Timer():
-                    self.timer_at = max(output.at_ms, now + 1)
-                    self.simulation.timeline.at(self.timer_at, self.id, output)
+                    self.connected.set_timer(output)
                 case Delivered():
                     self._delivered(output)
                 case Failed():

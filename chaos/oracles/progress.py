@@ -5,8 +5,8 @@ from typing import Any
 
 from attrs import define, field
 
-from chaos.clients.consumer import payload
 from chaos.clients.group_member import SimulatedMember
+from chaos.clients.member_process import payload
 from chaos.clients.producer import STRIDE, SimulatedProducer
 from chaos.faults.nemesis import Nemesis
 from chaos.oracles.availability import AvailabilityOracle

@@ -41,7 +41,7 @@ LONGEST = 1 << 30
 _CORRELATION = 4
 log = logging.getLogger(__name__)
 
-#: What to do with an answer that goes back, and where its body begins
+#: Takes an answer that goes back, and the position of its body
 Answered = Callable[[bytes, int], None]
 #: The listeners of the proxy for these brokers, which are made where there is none yet
 Located = Callable[[list[Place]], Awaitable[dict[Upstream, Upstream]]]

@@ -21,7 +21,7 @@ class Administrators:
     """Requests about topics, their settings, and whole groups."""
 
     topics: Topics
-    #: What is told to anybody, in a process that is nobody's
+    #: A process for answers that any client may get
     told: Process
 
     def metadata(self, link: Link, request: Any) -> Answer:

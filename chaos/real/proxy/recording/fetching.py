@@ -42,7 +42,7 @@ class FetchSession:
     asked: dict[Key, Asked] = field(factory=dict[Key, Asked], init=False)
     #: The ids of topics that are asked for by them
     ids: dict[str, str] = field(factory=dict[str, str], init=False)
-    #: Where each is expected to go on
+    #: The offset at which each goes on
     due: dict[Key, int] = field(factory=dict[Key, int], init=False)
 
     def take(self, request: Any) -> None:

@@ -16,7 +16,7 @@ from traces.record.errors import CODES, REFUSED_COMMIT
 from traces.record.process import Process, now
 
 Answer = Callable[[Any], None]
-#: Whoever is answered so is a member of the group no longer, or not of this generation.
+#: Errors that say: no member of the group any longer, or not of this generation
 _OUT = frozenset(
     CODES[name]
     for name in (
@@ -79,7 +79,7 @@ class Member:
 
     process: Process
     links: set[Link] = field(factory=set[Link])
-    #: What it was assigned last, and has not given up
+    #: Its last assignment, as far as it has not given it up
     held: Line | None = None
 
     def gives_up(self, op: str) -> None:

@@ -25,7 +25,7 @@ NO_TIME = -1
 #: How many sends of a topic are remembered that may never be answered
 _OPEN = 10_000
 _ACKS = {-1: "all", 0: "0", 1: "1"}
-#: What to do with the answer of one partition: its error, offset and time
+#: Takes the answer of one partition: its error, offset and time
 Answered = Callable[[int, int, int], None]
 
 
