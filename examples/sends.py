@@ -1,18 +1,15 @@
 """Kafka's own producer in a scenario: it sends what it is told, and says what became of it."""
 
-import os
 import signal
-import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
 from typing import Any
 
 from attrs import define, field
 
 from examples.brokers import BROKERS, NotInTimeError, laid_out, started, until
+from examples.jvm import Jvm, compiled
 from examples.relay import Header, Relay, Stall
 from examples.transactions import ALL, PATIENCE_S, Transactional, relayed
 
@@ -26,45 +23,12 @@ def produces(header: Header) -> bool:
     return header.api_key == PRODUCE
 
 
-@define
-class Sending:
-    """Kafka's producer: a JVM that sends what it reads, and says what became of it."""
-
-    process: "subprocess.Popen[str]"
-    log: Path
-    said: "Queue[str]" = field(factory=lambda: Queue[str]())
-
-    def __attrs_post_init__(self) -> None:
-        Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.said.put(line.strip())
-
-    def says(self, patience_s: float) -> str:
-        """What became of the next record."""
-        try:
-            return self.said.get(timeout=patience_s)
-        except Empty:
-            failed = self.log.read_text(errors="replace")[-1000:]
-            raise RuntimeError(f"the producer says nothing: {failed}") from None
+class Sending(Jvm):
+    """Kafka's producer: it sends what it reads, and says what became of each record."""
 
     def send(self, value: str, partition: int = 0) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{value} {partition}\n")
-        self.process.stdin.flush()
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(PATIENCE_S)
-
-    def end(self) -> None:
-        """Whatever it does."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
+        """A record in this partition."""
+        self.write(f"{value} {partition}\n")
 
 
 @define
@@ -98,24 +62,16 @@ class Unanswered(Transactional):
 
     def start_producer(self) -> Sending:
         """It writes its own part of the recording."""
-        classes, log = self.folder / "classes", self.folder / "producer.log"
         source = Path(__file__).with_name("Sends.java")
-        subprocess.run(
-            ("javac", "-nowarn", "-cp", self.classpath, "-d", classes, source), check=True
-        )
-        lean = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        path = f"{classes}{os.pathsep}{self.classpath}"
-        command = ["java", *lean, "-cp", path, "Sends", self.bootstrap, self.topic]
-        command += [str(self.run / f"{PRODUCER}#0.ndjson"), PRODUCER, self.clock, "0"]
-        with log.open("w") as errors:
-            pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-            process = subprocess.Popen(command, text=True, **pipes)
-        one = Sending(process, log)
+        path = compiled(source, self.folder / "classes", self.classpath)
+        file = str(self.run / f"{PRODUCER}#0.ndjson")
+        arguments = ["-cp", path, "Sends", self.bootstrap, self.topic, file, PRODUCER, self.clock]
+        one = Sending.started(PRODUCER, [*arguments, "0"], self.folder / "producer.log")
         self.stack.callback(one.end)
         return one
 
     def tell(self, producer: Sending, patience_s: float) -> str:
-        """What became of the next record."""
+        """The result of the next record."""
         said = producer.says(patience_s)
         self.say(said)
         return said

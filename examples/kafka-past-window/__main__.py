@@ -41,7 +41,7 @@ class PastWindow(Unanswered):
         self.stop(LEADS, NEXT)
         more = [f"C{number}" for number in range(1, WINDOW if self.few else WINDOW + 1)]
         said = self.answer(producer, more) if self.answered else self.lose(producer, more)
-        producer.close()
+        producer.close(PATIENCE_S)
         lost.end()
         self.start(LEADS)
         failed = [one.split()[0] for one in said if "fails" in one]

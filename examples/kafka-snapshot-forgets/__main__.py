@@ -40,7 +40,7 @@ class SnapshotForgets(Unanswered):
         self.stop(LEADS, NEXT)
         for _ in values:
             self.tell(producer, SENDS_AGAIN_S)
-        producer.close()
+        producer.close(PATIENCE_S)
         lost.end()
         self.start(LEADS)
         return self.twice(NEXT)

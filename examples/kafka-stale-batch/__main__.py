@@ -8,14 +8,10 @@ committed records reads the output twice; 0: the late one is refused; 2: the sce
 played.
 """
 
-import os
 import signal
-import subprocess
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
 from typing import Any
 
 import click
@@ -24,6 +20,7 @@ from attrs import define, field
 
 from examples.billing import GROUP, Billing, conclude
 from examples.brokers import LOG4J2, cluster, until
+from examples.jvm import Jvm, compiled
 from examples.kafka_jars import class_path, classes_option, jars_option
 from examples.scenario import recording, scan
 from traces.record.process import COUNTER_BITS, clock_domain
@@ -43,44 +40,11 @@ PATIENCE_S = 120
 JOINS_AGAIN_S = 15
 
 
-@define
-class Instance:
-    """One instance of the application: a JVM."""
-
-    name: str
-    process: "subprocess.Popen[str]"
-    log: Path
-    said: "Queue[str]" = field(factory=lambda: Queue[str]())
-
-    def __attrs_post_init__(self) -> None:
-        Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.said.put(line.strip())
-
-    def says(self) -> str:
-        """The next line of its output."""
-        try:
-            return self.said.get(timeout=PATIENCE_S)
-        except Empty:
-            failed = self.log.read_text(errors="replace")[-1000:]
-            raise RuntimeError(f"the {self.name} instance says nothing: {failed}") from None
-
-    def tell(self, what: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(what)
-        self.process.stdin.flush()
+class Instance(Jvm):
+    """One instance of the application."""
 
     def is_fenced(self) -> bool:
         return "transitioned to FENCED state" in self.log.read_text(errors="replace")
-
-    def end(self) -> None:
-        """Whatever it does."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
 
 
 @define
@@ -98,45 +62,41 @@ class Scenario(Billing):
         """Why the late commit was refused; "" if it was not."""
         self.create(1)
         first = self.start(FIRST, 1)
-        self.say(f"the first instance has {first.says()}")
+        self.say(f"the first instance has {first.says(PATIENCE_S)}")
         second = self.start(SECOND, 2)
         until("both are members", PATIENCE_S, lambda: self.members() == {FIRST, SECOND})
-        first.tell("w")
-        self.say(f"the first instance has {first.says()}")
-        self.say(f"the first instance has {first.says()}, and works on that")
+        first.write("w")
+        self.say(f"the first instance has {first.says(PATIENCE_S)}")
+        self.say(f"the first instance has {first.says(PATIENCE_S)}, and works on that")
         self.stop(first, signal.SIGSTOP)
-        self.say(f"the second instance has {second.says()}")
-        second.tell("w")
-        self.say(f"the second instance has {second.says()}")
-        second.says()
+        self.say(f"the second instance has {second.says(PATIENCE_S)}")
+        second.write("w")
+        self.say(f"the second instance has {second.says(PATIENCE_S)}")
+        second.says(PATIENCE_S)
         self.stop(first, signal.SIGCONT)
         self.join_again(first)
-        first.tell("e")
-        late = first.says()
+        first.write("e")
+        late = first.says(PATIENCE_S)
         self.say(f"the first instance has {late}")
-        second.tell("x")
+        second.write("x")
         for instance in (first, second):
             instance.process.wait(PATIENCE_S)
         return late if late.startswith("refused") else ""
 
     def start(self, name: str, number: int) -> Instance:
         """An instance whose process writes its own part of the recording."""
-        log = self.folder / f"{name}.log"
         logging = self.folder / "clients.properties"
         logging.write_text(LOGGING)
-        lean = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        command = ["java", *lean, f"-Dlog4j2.configurationFile={logging}", "-cp", self.classpath]
         file, ids = self.run / f"{name}#0.ndjson", number << COUNTER_BITS
-        command += ["Billing", self.bootstrap, str(file), name, clock_domain(), str(ids)]
-        command += [self.protocol, *(["listener"] if self.listening else [])]
-        with log.open("w") as errors:
-            pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-            instance = Instance(name, subprocess.Popen(command, text=True, **pipes), log)
+        arguments = [f"-Dlog4j2.configurationFile={logging}", "-cp", self.classpath]
+        arguments += ["Billing", self.bootstrap, str(file), name, clock_domain(), str(ids)]
+        arguments += [self.protocol, *(["listener"] if self.listening else [])]
+        instance = Instance.started(f"{name} instance", arguments, self.folder / f"{name}.log")
         self.stack.callback(instance.end)
         return instance
 
     def stop(self, instance: Instance, number: signal.Signals) -> None:
-        what = f"{number.name} the {instance.name} instance"
+        what = f"{number.name} the {instance.name}"
         self.faults.append({"at_ns": time.monotonic_ns(), "what": what})
         self.say(what)
         instance.process.send_signal(number)
@@ -172,12 +132,10 @@ def start(
     folder: Path, classpath: str, run: Path, stack: ExitStack, protocol: str, listening: bool
 ) -> Scenario:
     """The brokers, and the application compiled."""
-    classes = folder / "classes"
     source = Path(__file__).with_name("Billing.java")
-    subprocess.run(("javac", "-nowarn", "-cp", classpath, "-d", classes, source), check=True)
+    path = compiled(source, folder / "classes", classpath)
     brokers = stack.enter_context(cluster(folder / "cluster", classpath))
     bootstrap = ",".join(node.address for node in brokers.values())
-    path = f"{classes}{os.pathsep}{classpath}"
     return Scenario(bootstrap, run, folder, path, protocol, listening, stack)
 
 

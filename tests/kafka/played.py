@@ -87,10 +87,16 @@ def sends(run: Path) -> list[dict[str, Any]]:
     return [line for line in lines(run, "producer#0") if line["op"] == "send"]
 
 
-def stored_twice(run: Path) -> list[int]:
-    """The ids of the records that the last scan has found twice, in their order."""
+def assert_that_an_idempotent_producer_wrote_twice(run: Path, topic: str, once: int) -> None:
+    """Each record was sent once and acknowledged; all but the first `once` are stored twice."""
+    assert_that_no_leader_was_unclean(run, topic)
+    assert meta(run)["producers"]["producer"]["idempotence"] is True
+    sent = sends(run)
+    assert {line["outcome"] for line in sent} == {"ok"}
+    assert set(broken(run)) == {"L2"}
     scan = [one["id"] for line in lines(run, "scan-ru#0") for one in line.get("records", [])]
-    return [one for one in dict.fromkeys(scan) if scan.count(one) == 2]
+    twice = [one for one in dict.fromkeys(scan) if scan.count(one) == 2]
+    assert twice == [line["records"][0]["id"] for line in sent[once:]]
 
 
 def assert_that_the_check_finds_b(run: Path) -> None:

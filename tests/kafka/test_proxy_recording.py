@@ -28,7 +28,7 @@ PLAYED = (
     *("timestamp-type-changed", "replayed", "aborted-by-operator", "timed-out"),
     *("producer-restarted", "exactly-once-reset", "preferred-election", "rolling-restart"),
 )
-#: What each of them must have shown, unless it is undecided there.
+#: Promises that each of them must have kept, unless they are undecided there.
 SHOWN = {"L1", "L2", "L4", "L7", "L8", "L9", "L10", "P1", "C2", "C3"}
 #: Of a topic that is made again under its name nothing is decided, and little of what an operator
 #: aborts that was committed.

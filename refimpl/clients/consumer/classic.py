@@ -44,7 +44,7 @@ class ClassicMembership(Membership):
     _prepared: bool = field(default=False, init=False)
     #: Kafka's member gives partitions up without another commit once it has joined
     commits_twice: bool = field(default=True, init=False)
-    #: What a rebalance may take longer than its time-out
+    #: The time that a rebalance may take beyond its time-out
     grace_ms: int = field(default=GRACE_MS, init=False)
     #: Its assignment, of which the application hears when it polls
     taken: frozenset[TopicPartition] | None = field(default=None, init=False)
@@ -73,6 +73,12 @@ class ClassicMembership(Membership):
     def is_member(self) -> bool:
         """True once it has joined, or a member id was reserved for it."""
         return bool(self.member_id) and not self.ended
+
+    @property
+    def _rebalance_timeout_ms(self) -> int:
+        """The longest wait for an answer that other members hold up."""
+        rebalance = self.config.max_poll_interval_ms + self.grace_ms
+        return max(self.config.request_timeout_ms, rebalance)
 
     @property
     def _owned(self) -> frozenset[TopicPartition]:
@@ -189,7 +195,7 @@ class ClassicMembership(Membership):
             protocols,
             client_id=config.client_id,
         )
-        patience = max(config.request_timeout_ms, config.max_poll_interval_ms + self.grace_ms)
+        patience = self._rebalance_timeout_ms
         self.coordinator.ask(
             now, body, lambda at, one: self._joined(at, one, attempt), timeout_ms=patience
         )
@@ -270,8 +276,7 @@ class ClassicMembership(Membership):
             assignments,
         )
         attempt = self._attempt
-        rebalances = self.config.max_poll_interval_ms + self.grace_ms
-        patience = max(self.config.request_timeout_ms, rebalances)
+        patience = self._rebalance_timeout_ms
         self.coordinator.ask(
             now, body, lambda at, one: self._synced(at, one, attempt), timeout_ms=patience
         )

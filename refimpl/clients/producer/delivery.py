@@ -195,9 +195,8 @@ class Delivery:
             return FirstUnknown()
         if one.tracked and self.within_window:
             behind = one.numbered - one.tracked[0].number
-            return (
-                PastWindow(behind, self.most_in_flight) if behind >= self.most_in_flight else None
-            )
+            if behind >= self.most_in_flight:
+                return PastWindow(behind, self.most_in_flight)
         return None
 
     def drain(self, partition: TopicPartition, in_flight: int = 0) -> ProducerBatch:

@@ -21,7 +21,7 @@ from traces.api import Result, check, load
 from traces.record.cli import record_scan
 
 COUNT = 120
-#: What every run of sends and reads must at least decide
+#: Promises that every run of sends and reads must at least decide
 LOG = {"L1", "L2", "L3", "L4", "L5", "L7", "L8", "L9", "L10", "L15", "P1", "C1", "C2", "C3"}
 
 
