@@ -14,6 +14,7 @@ from properties.kafka.story import drawing, tell
 from properties.tla.errors import InputError, Unusable
 from properties.tla.event_values import from_json, to_json
 from properties.tla.names import spec_actions
+from properties.tla.promised import kept, validate_promised
 from properties.tla.specs import SpecTree
 from properties.tla.syntax import to_tla
 from properties.tla.tracecheck import TraceVerdict, coverage, validate_all
@@ -46,6 +47,11 @@ SHOWN = 5
     show_default=True,
     help="Name traces that take fewer different actions than this.",
 )
+@click.option(
+    "--promises",
+    is_flag=True,
+    help="Hold every state to the invariants that the spec promises, too.",
+)
 @click.option("--all", "show_all", is_flag=True, help=f"Tell every rejected trace, not {SHOWN}.")
 @json_option("Write the verdicts")
 @click.option(
@@ -58,6 +64,7 @@ def validate(
     agents: Path | None,
     svg: Path | None,
     thin: int,
+    promises: bool,
     show_all: bool,
     json_file: Path | None,
     specs: Path | None,
@@ -69,6 +76,9 @@ def validate(
     it names, step by step. Exit code 0: every trace is accepted; 1: some trace is rejected, and
     the output names the event, and the guard or the variable; 2: bad input or a missing tool.
 
+    With --promises each state must also keep the invariants of the module's `ok_` rows, under the
+    rules of the trace.
+
     With --kafka the events are those of Apache Kafka's own processes, as the agent of
     docs/kafka-itself.md wrote them. A rejection that docs/kafka-diff.md knows is told, and the run
     goes on by Kafka's rule; exit code 1: a rejection that nothing explains.
@@ -78,12 +88,15 @@ def validate(
     if bool(paths) == (agents is not None):
         raise click.UsageError("Name either PATHs or --kafka DIR.")
     if agents is not None:
+        if promises:
+            raise click.UsageError("--kafka asks for promises by itself.")
         _of_kafka(agents, tree, svg, show_all, json_file, console)
         return
     if svg is not None:
         raise click.UsageError("--svg draws runs of --kafka.")
     try:
-        verdicts = validate_all(read_traces(paths), tree)
+        traces = read_traces(paths)
+        verdicts = validate_promised(traces, tree) if promises else validate_all(traces, tree)
         _covered(verdicts, tree, thin, console)
     except InputError as wrong:
         raise Unusable(str(wrong)) from None
@@ -93,6 +106,8 @@ def validate(
         console.print("\n".join(story(verdict)), highlight=False, markup=False, soft_wrap=True)
     if len(rejected) > SHOWN and not show_all:
         console.print(f"{len(rejected) - SHOWN} more are rejected; --all tells them too")
+    for line in kept(verdicts, tree) if promises else ():
+        console.print(line, highlight=False)
     events = sum(len(verdict.taken) for verdict in verdicts)
     console.print(
         f"{len(verdicts)} traces, {events:,} steps allowed by the spec, {len(rejected)} rejected",

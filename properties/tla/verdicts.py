@@ -114,6 +114,16 @@ class Guards:
 
 
 @frozen
+class Recordings:
+    """How `highwater validate --promises` holds recordings to the promises of the `ok_` rows."""
+
+    narrow: Mapping[str, Any] = field(factory=dict[str, Any])
+    """Settings and bounds that promise more. A recording that they allow is judged by them."""
+    costly: tuple[str, ...] = ()
+    """Promises that try every number up to a bound: asked within narrow bounds alone."""
+
+
+@frozen
 class Table:
     """All of `verdicts.toml`."""
 
@@ -131,6 +141,7 @@ class Table:
     """Promises that no `bug_` row breaks, and the mutant of the spec that breaks each."""
     refusals: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     """The refusal of each guard, by `guard` or `Action: guard`: errors by their Kafka names."""
+    recordings: Recordings = Recordings()
 
     def row(self, cfg: str) -> ExpectedVerdict:
         for verdict in self.verdicts:
@@ -201,6 +212,7 @@ def load(module: str, tree: SpecTree) -> Table:
         _lists(path, data, "mutants"),
         _typed(data, "controls", dict, f"{path}: ", {}),
         _lists(path, data, "refusals"),
+        _recordings(path, data),
     )
 
 
@@ -239,6 +251,13 @@ def _guards(path: Path, data: Mapping[str, Any]) -> Guards:
         tuple(_typed(named, "bounds", list, where, [])),
         _typed(named, "equivalent", dict, where, {}),
         _typed(named, "missed", dict, where, {}),
+    )
+
+
+def _recordings(path: Path, data: Mapping[str, Any]) -> Recordings:
+    named, where = _section(path, data, "recordings", Recordings)
+    return Recordings(
+        _typed(named, "narrow", dict, where, {}), tuple(_typed(named, "costly", list, where, []))
     )
 
 
