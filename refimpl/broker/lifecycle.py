@@ -4,9 +4,7 @@ from attrs import define
 
 from refimpl.broker.context import Context
 from refimpl.broker.metadata import Metadata
-from refimpl.messages.broker import (
-    Response,
-)
+from refimpl.messages.broker import Response
 from refimpl.messages.controller import (
     NO_ADDRESS,
     BrokerAddress,
@@ -75,10 +73,16 @@ class Lifecycle:
         )
 
     def heard(self, response: Response) -> None:
-        """Take the answer to a heartbeat; the process may end once the controller agrees."""
+        """Take the answer to a heartbeat; the process may end once the controller agrees.
+
+        An unregistered broker (UnregisterBroker, KIP-631) leads nothing, and nobody has to agree.
+        """
         body: BrokerHeartbeatResponse = response.body
         if body.error is not None:
             self.context.outputs.append(Refused("BrokerHeartbeat", body.error))
-        elif body.should_shut_down and self.wants_to_stop and not self.stopped:
+        agreed = body.error == "BROKER_ID_NOT_REGISTERED" or (
+            body.error is None and body.should_shut_down
+        )
+        if agreed and self.wants_to_stop and not self.stopped:
             self.stopped = True
             self.context.outputs.append(Stopped())

@@ -168,6 +168,14 @@ def test_a_heartbeat_that_is_refused_is_told() -> None:
     ]
 
 
+def test_an_unregistered_process_stops_without_the_controller() -> None:
+    cluster = Cluster()
+    (asked,) = requests(list(cluster.node.stop(cluster.now)))
+    refused = BrokerHeartbeatResponse("BROKER_ID_NOT_REGISTERED", False)
+    outputs = answered(cluster.node, asked, refused)
+    assert outputs == [Refused("BrokerHeartbeat", "BROKER_ID_NOT_REGISTERED"), Stopped()]
+
+
 def test_who_was_stopped_in_good_order_names_its_epoch_when_it_starts_again() -> None:
     """KIP-966: it has lost nothing."""
     for closed in (True, False):
