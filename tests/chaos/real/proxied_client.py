@@ -1,4 +1,4 @@
-"""Clients of kafka-python and aiokafka, in a process of their own, as applications are.
+"""Clients of kafka-python, aiokafka and ourselves, each in a process, as applications are.
 
 python -m tests.chaos.real.proxied_client LIBRARY BOOTSTRAP COUNT
 """
@@ -61,12 +61,29 @@ async def aio(bootstrap: str, count: int) -> None:
     await consumer.stop()
 
 
+def highwater(bootstrap: str, count: int) -> None:
+    """An idempotent producer, and a group of KIP-848 and one of the classic protocol."""
+    library: Any = import_module("highwater")
+    where = {"bootstrap.servers": bootstrap}
+    with library.Producer(where | {"compression.type": "lz4"}) as producer:
+        for number in range(count):
+            producer.send(TOPIC, b"%d" % number, key=b"k", partition=number % PARTITIONS)
+    for protocol in ("consumer", "classic"):
+        settings = {"group.id": protocol, "group.protocol": protocol, "enable.auto.commit": False}
+        with library.Consumer(where | settings | {"auto.offset.reset": "earliest"}) as consumer:
+            consumer.subscribe([TOPIC])
+            left = count
+            while left > 0:
+                left -= len(consumer.poll(1))
+                consumer.commit()
+
+
 def main(library: str, bootstrap: str, count: str) -> None:
     """Send so many records, and read them."""
     if library == "aiokafka":
         asyncio.run(aio(bootstrap, int(count)))
     else:
-        kafka_python(bootstrap, int(count))
+        {"kafka-python": kafka_python, "highwater": highwater}[library](bootstrap, int(count))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from chaos.real.proxy.command import proxy as command
 from refimpl.edge.testing.blocking import BlockingCluster
+from refimpl.edge.testing.security import Security
 from refimpl.machines.producer_state import ProducerState
 from tests.chaos.real.test_proxy import SECONDS, Running
 from traces.api import Result, check, load
@@ -131,7 +132,7 @@ def by_program(library: str, bootstrap: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("library", ["kafka-python", "aiokafka"])
+@pytest.mark.parametrize("library", ["kafka-python", "aiokafka", "highwater"])
 def test_a_run_of_other_libraries_holds(recording: Running, run: Path, library: str) -> None:
     """Also of payloads that are the same again and again."""
     by_program(library, recording.bootstrap)
@@ -139,6 +140,28 @@ def test_a_run_of_other_libraries_holds(recording: Running, run: Path, library: 
     assert held(run) >= LOG | {"G1", "G4", "G5"}
     sends = [record for call in lines(run, "send") for record in call["records"]]
     assert len({record["id"] for record in sends}) == len(sends) == COUNT
+
+
+def test_a_run_with_tls_and_logins_holds(run: Path, tmp_path: Path) -> None:
+    """Clients log in to the brokers through the proxy; the final scan logs in by its own file."""
+    trustme: Any = pytest.importorskip("trustme")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    mine = authority.issue_cert("127.0.0.1")
+    mine.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "mine.pem"))
+    security = Security(users={"admin": "admin-secret"})
+    with BlockingCluster(brokers=1, security=security) as secured:
+        secured.create_topic("orders", 3)
+        file = tmp_path / "client.properties"
+        file.write_text("\n".join(f"{k}={v}" for k, v in security.java("admin").items()))
+        by_file = ("--target-config", str(file), "--cert", str(tmp_path / "mine.pem"))
+        proxy = Running(secured.bootstrap, "--record", str(run), *by_file)
+        login = security.confluent(proxy.bootstrap, "admin")
+        login |= {"ssl.ca.location": str(tmp_path / "ca.pem")}
+        assert sent_by_confluent(proxy.bootstrap, **login) == [None] * COUNT
+        read_by_confluent(proxy.bootstrap, COUNT, **login)
+        assert "1 topic, 3 partitions scanned" in ended(proxy)
+    assert held(run) >= LOG | {"G1", "G4", "G5"}
 
 
 def test_transactions_hold(recording: Running, run: Path) -> None:

@@ -15,6 +15,7 @@ from chaos.real.proxy.recording.journals import Journals, folder_of
 from chaos.real.proxy.recording.links import Link, Topics
 from chaos.real.proxy.recording.sending import PRODUCE, Sends
 from chaos.real.proxy.recording.sessions import Sessions
+from chaos.real.proxy.recording.sharing import ShareGroups
 from chaos.real.proxy.recording.transacting import Transactions
 from refimpl.wire.api_names import api_names
 from refimpl.wire.headers import read_client_id
@@ -37,6 +38,7 @@ class Recorder:
     _sends: Sends = field(init=False)
     _reads: Reads = field(init=False)
     _groups: Groups = field(init=False)
+    _share_groups: ShareGroups = field(init=False)
     _handlers: Mapping[int, Handler] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -47,6 +49,7 @@ class Recorder:
         self._sends = Sends(topics, self._sessions)
         self._reads = Reads(topics)
         self._groups = Groups(topics)
+        self._share_groups = ShareGroups(topics)
         transactions = Transactions(topics, self._sessions)
         administrators = Administrators(topics, told)
         by_name: Mapping[str, Any] = {
@@ -58,6 +61,8 @@ class Recorder:
             "Heartbeat": self._groups.heartbeat,
             "LeaveGroup": self._groups.leave,
             "ConsumerGroupHeartbeat": self._groups.consumer_heartbeat,
+            "ShareFetch": self._share_groups.fetch,
+            "ShareAcknowledge": self._share_groups.acknowledge,
             "InitProducerId": transactions.init,
             "AddPartitionsToTxn": transactions.add_partitions,
             "AddOffsetsToTxn": transactions.add_offsets,
@@ -132,6 +137,7 @@ class Recorder:
         if link is not None:
             self._reads.gone(link)
             self._groups.gone(link)
+            self._share_groups.gone(link)
             self._sessions.gone(link)
             link.end()
 
