@@ -115,7 +115,7 @@ class Guards:
 
 @frozen
 class Recordings:
-    """How `highwater validate --promises` holds recordings to the promises of the `ok_` rows."""
+    """The settings and promises by which `highwater validate --promises` judges recordings."""
 
     narrow: Mapping[str, Any] = field(factory=dict[str, Any])
     """Settings and bounds that promise more. A recording that they allow is judged by them."""
