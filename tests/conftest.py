@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,10 +39,16 @@ if settings().derandomize:
     HypothesisProvider._local_constants = Constants()  # pyright: ignore
 
 
+#: The tests that `make test` leaves to `make test-slow`.
+_SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").splitlines())
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist, which is asked before a conftest, looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use Spark, and run them all in one process: one session for all."""
+    """Mark the slow tests, and those that use Spark; these run in one process: one session."""
     for item in items:
+        if item.nodeid.partition("[")[0] in _SLOW:
+            item.add_marker(pytest.mark.slow)
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark"):

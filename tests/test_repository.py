@@ -382,3 +382,16 @@ def test_a_docstring_says_first_what_a_thing_is() -> None:
         if INDIRECT.search(line)
     ]
     assert found == []
+
+
+def test_every_slow_test_is_there() -> None:
+    """A name that no test has any more would let a renamed one into `make test`."""
+    names = (ROOT / "tests/slow.txt").read_text("utf-8").splitlines()
+    listed = [line.split("::") for line in names if not line.startswith("#")]
+    gone = [
+        f"{file}::{test}"
+        for file, test in listed
+        if f"def {test}(" not in (ROOT / file).read_text("utf-8")
+    ]
+    assert listed
+    assert gone == []

@@ -11,7 +11,8 @@ from chaos.sim.settings import Settings
 from chaos.simulator import build
 from refimpl.broker.partition import Partition
 
-pytestmark = pytest.mark.xdist_group("promises")
+# The tests share the runs of one campaign, so all are as slow as that.
+pytestmark = [pytest.mark.xdist_group("promises"), pytest.mark.slow]
 
 # So many of the seeds have their logs in files, as all have outside of tests.
 IN_FILES = 30

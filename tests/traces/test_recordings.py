@@ -72,7 +72,6 @@ def test_a_recording_that_we_keep_gets_its_truth(name: str) -> None:
     assert_is_its_truth(judged(KEPT / name), truth)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(ALLOWED) - {"auto-commit", "healthy-acks-all"}))
 def test_a_recording_of_the_full_set_gets_its_truth(name: str) -> None:
     if not (SHARED / name).is_dir():

@@ -248,7 +248,6 @@ def test_an_address_without_a_kafka_is_told(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines("*--kafka-bootstrap=127.0.0.1:9: no Kafka answers there*")
 
 
-@pytest.mark.slow
 def test_workers_of_xdist_do_not_meet(pytester: pytest.Pytester) -> None:
     tests = """
 @pytest.mark.parametrize("n", range(6))
