@@ -21,6 +21,9 @@ from tests.kafka.everyday.clients import Clients
 from tests.kafka.everyday.operations import OPERATIONS
 from tests.kafka.everyday.playing import everyday_cluster, judged
 
+# kafka-python loads its schemas so, in threads of the clients that are played.
+pytestmark = pytest.mark.filterwarnings("ignore:(open|read)_text is deprecated:DeprecationWarning")
+
 #: Of each kind of operation some: groups, topics, retention, times, transactions, brokers.
 PLAYED = (
     *("group-deleted", "offsets-reset-back", "static-member", "rolled-to-kip848", "slow-member"),
