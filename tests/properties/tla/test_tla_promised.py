@@ -66,10 +66,10 @@ def recorded(tmp_path: Path, *steps: int, step: int = 2) -> Path:
         {**where, "constants": {"Step": step, "Skips": True, "Max": 1_000_000}}
     ]
     for seq, n in enumerate(steps, start=1):
-        taken = (
-            {"action": "Skip", "params": {}} if n == 3 else {"action": "Add", "params": {"n": n}}
-        )
-        lines.append({**where, "seq": seq, **taken, "after": {"at": sum(steps[:seq])}})
+        params: dict[str, int] = {} if n == 3 else {"n": n}
+        action = "Add" if params else "Skip"
+        after = {"at": sum(steps[:seq])}
+        lines.append({**where, "seq": seq, "action": action, "params": params, "after": after})
     file = tmp_path / "run.events.ndjson"
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     return file
