@@ -40,9 +40,10 @@ class KafkaReplica:
     high_watermark: int = 0
     end: int = 0
     told: bool = False
-    #: Its newest fetch that has no answer yet, and that fetch's offset
+    #: Its newest fetch that has no answer yet, that fetch's offset, and the leader's high watermark
     place: TracePlace | None = None
     asked_from: int = NOBODY
+    read_mark: int = 0
     #: It leads by the decision of before its start, unregistered: nobody is served by it
     unregistered_leader: bool = False
     #: Its last moves of the high watermark, and where to
@@ -81,9 +82,13 @@ class KafkaPartition:
     answered: int = NOBODY
     #: Offline, the spec's ISR keeps its last member
     last_isr: int = NOBODY
+    #: The ELR of the last decision
+    elr: frozenset[int] = frozenset()
     #: Lines that are no step, and why; and what was inferred
     no_step: Counter[str] = field(factory=Counter[str])
     inferred: Counter[str] = field(factory=Counter[str])
+    #: Of a topic that was made again: brokers whose lines are still those of its earlier life
+    earlier: set[int] = field(factory=set[int])
     #: Why the recording of the partition ends here, "" if it does not
     ended: str = ""
     now_ms: int = 0
@@ -98,8 +103,12 @@ class KafkaPartition:
         self.now_ms = (line["t"] - self.began_ns) // _NANOS
         kind, who = line["ev"], line["node"]
         unknown = who not in self.replicas
-        if kind not in _OF_CONTROLLERS and (unknown or self._unserved(who, line)):
+        if kind not in _OF_CONTROLLERS and (
+            unknown or self._is_earlier(who, line) or self._unserved(who, line)
+        ):
             return
+        if kind in ("leader", "follower"):
+            self._cleared(line)
         steps: dict[str, Callable[[int, Line], None]] = {
             **{"loaded": self._loaded, "follower": self._follower, "leader": self._leader},
             **{"write": self._write, "hw": self._mark, "truncated": self._truncated},
@@ -108,6 +117,17 @@ class KafkaPartition:
             **{"refused": self._refused, "alter": self._alter, "changed": self._changed},
         }
         steps[kind](who, line)
+
+    def _is_earlier(self, who: int, line: Line) -> bool:
+        """True if the broker has not heard yet that the topic was deleted and made again.
+
+        It begins with a log of the new topic.
+        """
+        if who in self.earlier and line["ev"] == "loaded":
+            self.earlier.discard(who)
+        if who in self.earlier:
+            self.no_step["of the topic's earlier life"] += 1
+        return who in self.earlier
 
     def _unserved(self, who: int, line: Line) -> bool:
         """True if the broker leads by its last process's decision.
@@ -194,7 +214,9 @@ class KafkaPartition:
                 self._add("Write", {"l": self.numbers[who]})
             self.inferred["records that a killed leader appended"] += more
         elif one.place is not None:
-            one.place.becomes("Fetch", {}, n=more)
+            mark = min(one.read_mark, one.end + more)
+            left = {"highWatermark": (self.numbers[who], mark)}
+            one.place.becomes("Fetch", left, n=more)
             self.inferred["a fetch that a killed follower appended"] += 1
 
     # Roles
@@ -260,9 +282,12 @@ class KafkaPartition:
 
     def _truncated(self, who: int, line: Line) -> None:
         one = self.replicas[who]
-        if one.place is None:
+        # Who led an epoch without a write names that epoch in its fetch, and is answered that it
+        # diverges. It cuts nothing then, and the leader has not counted the fetch.
+        cut_nothing = (line["end"], line["hw"]) == (one.end, one.high_watermark)
+        if one.place is None or cut_nothing:
             self.no_step["nothing to cut" if line["end"] == one.end else "cut at its start"] += 1
-            one.end = line["end"]
+            one.end, one.place = line["end"], None
             return
         one.high_watermark, one.end = line["hw"], line["end"]
         one.place.becomes("Truncate", self._left(who, "highWatermark"))
@@ -290,7 +315,7 @@ class KafkaPartition:
             return
         otherwise = "FetchLost" if counts else None
         one.place = self.trace.reserve(self.now_ms, params, otherwise)
-        one.asked_from = line["off"]
+        one.asked_from, one.read_mark = line["off"], line["hw"]
         moves = self.replicas[who].moves
         passed = [place for mark, place in moves if mark > line["hw"]]
         if passed:
@@ -363,7 +388,21 @@ class KafkaPartition:
         params = {"l": self.numbers[line["by"]], "e": line["pe"] + 1}
         self._add("AlterPartition", params, **self._in_force())
 
+    def _cleared(self, line: Line) -> None:
+        """A broker knows of a partition epoch for which no change is written down.
+
+        ClearElrRecord makes it, where min.insync.replicas of a topic is set: nothing else changes.
+        """
+        now = self.decision
+        if self.elr and (line["epoch"], line["pe"]) == (now.epoch, now.partition_epoch + 1):
+            self.decision = Decision(now.leader, now.epoch, line["pe"], now.isr)
+            self.elr = frozenset()
+            self.inferred["a partition epoch whose change cleared the ELR"] += 1
+            self._add("ChangeOther", {}, **self._in_force())
+
     def _changed(self, _: int, line: Line) -> None:
+        if line["pe"] >= self.decision.partition_epoch:
+            self.elr = frozenset(line.get("elr", ()))
         if line["pe"] == self.answered or line["pe"] <= self.decision.partition_epoch:
             return  # the record of an answer, or one that another controller reads
         if set(line["replicas"]) != self.numbers.keys():
@@ -417,6 +456,8 @@ class KafkaRecorder:
     """The traces of a run of Kafka, one for each partition that was created in it."""
 
     partitions: dict[str, KafkaPartition] = field(factory=dict[str, KafkaPartition])
+    #: The ids of topics that were deleted, as far as the agent tells them
+    removed: set[str] = field(factory=set[str])
     #: Partitions of topics that were deleted
     gone: list[KafkaPartition] = field(factory=list[KafkaPartition])
     nodes: dict[int, int] = field(factory=dict[int, int])
@@ -432,12 +473,14 @@ class KafkaRecorder:
     def take(self, line: Line) -> None:
         """Take the next line."""
         kind = line["ev"]
+        if line.get("id") in self.removed:
+            return  # a controller that starts again reads of a topic's earlier life
         if kind == "start":
             self._started(line)
         elif kind == "registered":
             self._registered(line)
         elif kind == "removed":
-            self._removed(line["topic"])
+            self._removed(line["topic"], line.get("id"))
         elif kind == "created":
             self._created(line)
         elif "p" in line:
@@ -463,7 +506,9 @@ class KafkaRecorder:
             one.now_ms = (line["t"] - one.began_ns) // _NANOS
             one.broker_registered(who, process)
 
-    def _removed(self, topic: str) -> None:
+    def _removed(self, topic: str, topic_id: str | None) -> None:
+        if topic_id is not None:
+            self.removed.add(topic_id)
         for name in [one for one in self.partitions if one.rpartition("-")[0] == topic]:
             self.gone.append(self.partitions.pop(name))
 
@@ -494,6 +539,7 @@ class KafkaRecorder:
             decision,
             line["t"],
             self.processes,
+            earlier=set(order) if again else set[int](),
         )
 
 

@@ -135,17 +135,21 @@ def _goes_on(one: JudgedPartition, known: Sequence[Known], tree: SpecTree) -> bo
 def as_json(one: JudgedPartition) -> dict[str, object]:
     """A partition's verdict for programs."""
     partition, broken = one.partition, one.broken
+    times = [event.at_ms * 1_000_000 for event in partition.trace.events("")]
+
+    def found(verdict: TraceVerdict) -> dict[str, object]:
+        at_ns = partition.began_ns + times[verdict.event - 1]
+        return {"step": verdict.event, "at_ns": at_ns, "why": verdict.why}
+
     return {
         "subject": one.trace.subject,
         "steps": len(one.trace.events),
         "accepted": one.verdict.accepted and not one.explained,
         "explained": [
-            {"name": found.known.name, "step": found.verdict.event, "why": found.verdict.why}
-            for found in one.explained
+            {"name": explained.known.name, **found(explained.verdict)}
+            for explained in one.explained
         ],
-        "unexplained": (
-            {"step": one.verdict.event, "why": one.verdict.why} if one.unexplained else None
-        ),
+        "unexplained": found(one.verdict) if one.unexplained else None,
         "broken": {"promise": broken.promise, "step": broken.event} if broken else None,
         "ended": partition.ended,
         "inferred": dict(partition.inferred),

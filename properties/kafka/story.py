@@ -14,7 +14,7 @@ from properties.tla.story import changed, heading
 from properties.tla.syntax import to_tla
 from properties.tla.tracecheck import TraceVerdict
 from properties.tla.tracefile import TraceEvent
-from properties.tla.values import Value
+from properties.tla.values import Rec, Value
 from properties.tla.verdicts import load
 
 #: The steps before the rejected one that are shown
@@ -93,7 +93,7 @@ def _values(verdict: TraceVerdict) -> Iterator[str]:
     for name, value in (verdict.before or {}).items():
         if name not in words | reads:
             continue
-        if isinstance(value, tuple) and isinstance(who, int):
+        if isinstance(value, tuple) and not isinstance(value, Rec) and isinstance(who, int):
             mine = cast("tuple[Value, ...]", value)[who - 1]
             yield f"{name}[{who}] = {_short(to_tla(mine))}"
         else:
@@ -102,7 +102,7 @@ def _values(verdict: TraceVerdict) -> Iterator[str]:
         if name in words:
             yield f"{name} = {to_tla(from_json(value))}"
     for name, left in _parsed(event.after).items():
-        if isinstance(left, tuple) and isinstance(who, int):
+        if isinstance(left, tuple) and not isinstance(left, Rec) and isinstance(who, int):
             left = cast("tuple[Value, ...]", left)[who - 1]
         yield f"Kafka's {name} after the step = {_short(to_tla(left))}"
 

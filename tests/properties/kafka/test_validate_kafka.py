@@ -39,6 +39,24 @@ def test_an_orderly_run_with_a_killed_leader_is_accepted() -> None:
 
 
 @pytest.mark.java
+def test_who_led_without_a_write_is_answered_that_it_diverges_and_cuts_nothing() -> None:
+    (one,) = judging.judge(RUNS / "empty-epoch", SpecTree()).partitions
+    assert (one.verdict.accepted, one.explained) == (True, [])
+    lines = read_lines(RUNS / "empty-epoch").lines
+    assert [line["div"] for line in lines if line["ev"] == "read" and line["div"]]
+    assert one.partition.no_step["nothing to cut"] > 1
+    assert "Truncate" in {event.action for event in one.trace.events}
+
+
+@pytest.mark.java
+def test_a_follower_that_joins_unregistered_is_explained_and_hurts_nobody_here() -> None:
+    (one,) = judging.judge(RUNS / "unregistered-follower", SpecTree()).partitions
+    assert [found.known.name for found in one.explained] == ["unregistered-follower"]
+    assert one.verdict.accepted
+    assert one.broken is None
+
+
+@pytest.mark.java
 @pytest.mark.parametrize(
     ("name", "step", "broken"),
     [

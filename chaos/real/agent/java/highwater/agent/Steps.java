@@ -317,8 +317,10 @@ public final class Steps {
     noted(
         "removed",
         () -> {
-          String topic = TOPICS.get(Reader.get(record, "topicId"));
-          if (topic != null && watches(topic)) Journal.write(new Line("removed").with("topic", topic));
+          Object id = Reader.get(record, "topicId");
+          String topic = TOPICS.get(id);
+          if (topic != null && watches(topic))
+            Journal.write(new Line("removed").with("topic", topic).with("id", id.toString()));
         });
   }
 
@@ -327,7 +329,7 @@ public final class Steps {
         "created",
         () -> {
           String name = subject(record);
-          if (name != null) Journal.write(decision("created", name, record));
+          if (name != null) Journal.write(decision("created", name, record, record));
         });
   }
 
@@ -339,12 +341,14 @@ public final class Steps {
           if (name == null) return;
           Object now =
               Reader.call(manager, "getPartition", Reader.get(record, "topicId"), Reader.get(record, "partitionId"));
-          Journal.write(decision("changed", name, now).with("elr", Reader.items(Reader.get(now, "elr"))));
+          Journal.write(decision("changed", name, record, now).with("elr", Reader.items(Reader.get(now, "elr"))));
         });
   }
 
-  private static Line decision(String event, String name, Object of) {
+  /** The id of the topic says of which life a line is that a controller reads again. */
+  private static Line decision(String event, String name, Object record, Object of) {
     return line(event, name)
+        .with("id", Reader.get(record, "topicId").toString())
         .with("lead", Reader.number(of, "leader"))
         .with("epoch", Reader.number(of, "leaderEpoch"))
         .with("pe", Reader.number(of, "partitionEpoch"))
