@@ -121,6 +121,8 @@ class Proxy:
         """The listeners for brokers, which are made where there is none yet."""
         for place in named:
             self._nodes.setdefault(place.address, place.node)
+            if place.address in self._local.values():  # a broker names this proxy as its own place
+                self._local[place.address] = place.address
             if place.address not in self._local:
                 await self._listen(place.address)
         return self._local

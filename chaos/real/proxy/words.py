@@ -10,7 +10,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+from attrs import define
+
 from refimpl.edge.server.faults import Rule, What
+from refimpl.wire.api_names import api_names
 
 KINDS: dict[str, What] = {
     "hold": "hold",
@@ -22,6 +25,16 @@ KINDS: dict[str, What] = {
 }
 _NUMBERS = ("after", "count", "broker", "by_ms")
 _NAMES = (*_NUMBERS, "client_id")
+
+
+@define(eq=False, repr=False)
+class PassingRule(Rule):
+    """A rule for requests to any Kafka, also of APIs that brokers of ours do not serve."""
+
+    def refuse_unknown_api(self) -> None:
+        """Raise ValueError for a name that no API of Kafka's has."""
+        if self.api not in api_names().values():
+            super().refuse_unknown_api()
 
 
 def rule_of(words: str) -> tuple[int | None, Rule]:
@@ -44,7 +57,7 @@ def rule_of(words: str) -> tuple[int | None, Rule]:
     if (delay_ms is None) == (kind == "delay"):
         raise ValueError(f"{words!r}: by_ms belongs to delay, and delay needs it")
     try:
-        return broker, Rule(api, KINDS[kind], delay_ms=delay_ms or 0, **given)
+        return broker, PassingRule(api, KINDS[kind], delay_ms=delay_ms or 0, **given)
     except ValueError as error:
         raise ValueError(f"{words!r}: {error}") from None
 

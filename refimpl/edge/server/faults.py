@@ -103,7 +103,7 @@ class Rule:
 
     def __attrs_post_init__(self) -> None:
         """Refuse what no request could meet."""
-        arguments.api(self.api)
+        self.refuse_unknown_api()
         if self.what == "fail":
             arguments.error(self.error)
         arguments.whole("after", self.after)
@@ -113,6 +113,10 @@ class Rule:
             arguments.text("client_id", self.client_id)
         arguments.whole("by_ms", self.delay_ms)
         arguments.callable_or_none("observe", self.observe)
+
+    def refuse_unknown_api(self) -> None:
+        """Raise ValueError for an API that is not served."""
+        arguments.api(self.api)
 
     def __repr__(self) -> str:
         """The rule in the words in which it was made."""

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chaos.real.proxy.addresses import (
+    Place,
     Upstream,
     limited,
     moved,
@@ -294,10 +295,22 @@ def test_a_file_of_rules_names_the_line(tmp_path: Path) -> None:
         "delay Fetch by_ms=500 client_id=billing",
         "drop-response EndTxn broker=2",
         "disconnect-unhandled Heartbeat",
+        "drop BrokerHeartbeat client_id=1",  # which our brokers do not serve
     ],
 )
 def test_words_of_a_rule_come_back(words: str) -> None:
     assert words_of(*rule_of(words)) == words
+
+
+def test_a_broker_that_names_the_proxy_as_its_own_place_gets_no_listener_more() -> None:
+    async def located() -> tuple[Upstream, dict[Upstream, Upstream]]:
+        async with Proxy([Upstream("127.0.0.1", 1)]) as proxy:
+            host, _, port = proxy.bootstrap.rpartition(":")
+            own = Upstream(host, int(port))
+            return own, await proxy._located([Place(1, own)])  # pyright: ignore[reportPrivateUsage]
+
+    own, found = asyncio.run(located())
+    assert found == {Upstream("127.0.0.1", 1): own, own: own}
 
 
 def named_apis() -> dict[str, bool]:
