@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify verify-full test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs recipe site test-browser test-everyday test-kafka test-faults test-sharing test-storm test-suites agent dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
+	docs recipe site test-browser test-everyday test-kafka test-faults test-real test-sharing test-storm test-suites agent dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,11 @@ test-kafka: java setup ## Let real Kafka judge the storage: its jars come throug
 
 test-faults: java setup ## Break broker processes on ZooKeeper 200 times; goes on where it was
 	$(BIN)/python -m chaos.real.stored.faults $(ARGS)
+
+test-real: java setup ## Break Kafka's own processes by seed, and ask both judges; goes on where it was: ARGS="--seeds 1-20 --minutes 3"
+	@command -v mvn > /dev/null || { echo "Maven brings the jars of Apache Kafka, and mvn is not on PATH." \
+	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
+	$(HIGHWATER) chaos real --out build/real $(or $(ARGS),--seeds 1-20)
 
 test-sharing: java setup ## Kill brokers beside members of a share group: ARGS="--kills 100 --seed 1"
 	$(BIN)/python -m chaos.real.sharing $(ARGS)

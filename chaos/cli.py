@@ -23,6 +23,7 @@ from chaos.simulator import Run, build, trace_hash
 from refimpl.outputs import FileToWrite, FolderToWrite, json_option, write_json
 
 SEEDS = 200
+REAL = "real"
 
 
 class SeedRange(click.ParamType[range]):
@@ -57,7 +58,23 @@ def _settings(context: Any, parameter: Any, pairs: tuple[str, ...]) -> dict[str,
     return fixed
 
 
-@click.command()
+class ChaosVerbs(click.Group):
+    """Chaos in the simulator, without a word more; `real` is chaos of processes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The one word there is."""
+        return [REAL]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imported when it is called: it needs Kafka's clients, and the simulator does not."""
+        if cmd_name != REAL:
+            return None
+        from chaos.real.campaign.command import real
+
+        return real
+
+
+@click.command(cls=ChaosVerbs, invoke_without_command=True)
 @click.option("--seeds", type=SeedRange(), help=f"Seeds to run.  [default: {SEEDS}]")
 @click.option("--seed", type=click.IntRange(0), help="Run one seed, and tell all about it.")
 @click.option("--replay", type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -81,7 +98,9 @@ def _settings(context: Any, parameter: Any, pairs: tuple[str, ...]) -> dict[str,
               help="Make a failing run small.")  # fmt: skip
 @json_option("Write what was seen, and each seed that failed")
 @click.option("--settings", is_flag=True, help="List what --config takes.")
+@click.pass_context
 def chaos(
+    ctx: click.Context,
     seeds: range | None,
     seed: int | None,
     replay: Path | None,
@@ -104,7 +123,11 @@ def chaos(
 
     Exit code 0: every promise was kept; 1: one was broken, or something that must happen in so
     many seeds never did; 2: bad input.
+
+    `highwater chaos real` breaks processes, of Apache Kafka or of ours.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     console = Console(highlight=False)
     orders = Orders(fixed, out, events, json_file)
     if sum(choice is not None for choice in (seeds, seed, replay)) > 1:

@@ -52,7 +52,7 @@ def ask(
     return read_response(key, version, answer, 4 + flexible)
 
 
-def partitions(port: int, topic: str) -> dict[int, Replicas]:
+def partitions(port: int, topic: str, patience_s: float = PATIENCE_S) -> dict[int, Replicas]:
     """The partitions of a topic as this very broker knows them; none if it does not answer.
 
     An administrator's client asks a broker of its own choice, which may be the paused one.
@@ -61,7 +61,7 @@ def partitions(port: int, topic: str) -> dict[int, Replicas]:
     no = (*no, "include_topic_authorized_operations")
     asked = {"topics": [{"name": topic}], **dict.fromkeys(no, False)}
     try:
-        (found,) = ask(port, METADATA, 8, asked).topics
+        (found,) = ask(port, METADATA, 8, asked, patience_s).topics
     except OSError:
         return {}
     return {

@@ -320,7 +320,7 @@ async def aiokafka(task: ClientTask, stopped: StopSignal) -> None:
         await producer.stop()
     except fenced as refusal:
         raise Fenced(repr(refusal)) from None
-    except errors.KafkaError as refusal:
+    except (errors.KafkaError, AssertionError) as refusal:  # it asserts its states
         raise Broken(repr(refusal)) from None
 
 

@@ -1,0 +1,1 @@
+"""Campaigns of faults on real broker processes: `highwater chaos real`."""
