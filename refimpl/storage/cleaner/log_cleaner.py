@@ -74,6 +74,9 @@ class LogCleaner:
         if not worth_it:
             return None
         dirt = max(worth_it, key=lambda one: one.ratio)
+        # Recovery looks for holes below the recovery point on disk, in segments that it reads; it
+        # must read none that was compacted, for it may not know yet that the topic is.
+        dirt.log.local.write_marks()
         try:
             done = compact(dirt.log, dirt.first_dirty, now_ms, room=self.room)
         except (StorageDamage, RefusedBatch) as damage:

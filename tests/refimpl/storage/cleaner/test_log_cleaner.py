@@ -77,6 +77,26 @@ def test_how_far_a_log_is_clean_survives_a_restart() -> None:
     assert LogCleaner(where).clean_dirtiest(NOW_MS) is None
 
 
+def test_a_crash_after_compaction_damages_no_log_whose_settings_are_not_known_yet() -> None:
+    """A broker opens its logs before the controller has told it that a topic is compacted.
+
+    The recovery point on disk may be one from before the compaction, inside of what that removed.
+    """
+    disk, config = MemoryDisk(), evolve(CONFIG, segment_bytes=1 << 20)
+    where = directory(config, disk)
+    log = where.create(A, bytes(16), NOW_MS)
+    for _ in range(5):
+        log.append_as_leader(encode_batch([Record(0, NOW_MS, b"key", b"v")]), 0, NOW_MS)
+    log.flush()
+    log.local.write_marks()
+    fill(where, A, 5)
+    cleaner = LogCleaner(where)
+    assert cleaner.clean_dirtiest(NOW_MS) is not None
+    opened = LogDir.open(disk, NOW_MS, evolve(config, cleanup_policy=frozenset({"delete"})))
+    assert opened.damaged == {}
+    assert opened.logs[A].end_offset == 10
+
+
 def test_what_is_written_behind_a_cut_is_dirty_again() -> None:
     where = directory()
     fill(where, A, 10)
