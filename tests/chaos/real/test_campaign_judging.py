@@ -56,7 +56,7 @@ def test_copies_of_one_producer_in_other_epochs_are_its_own(
 
 
 def verbs(folder: Path, incidents: list[dict[str, Any]], partitions: list[Any]) -> Any:
-    """What our verbs would have said of a run."""
+    """A stand-in for our verbs, which says this of a run."""
 
     def verb(name: str, *_: object) -> tuple[int, str]:
         checks = {"L4": {"verdict": "holds"}}
