@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what reads journals needs more than an application has
 
 FILE = "meta.json"
 RECORDER = "highwater recorder"
+LIBRARIES = ("confluent-kafka ", "kafka-python ", "aiokafka ", "kafka-clients ")
 
 
 class BadMetaError(Exception):
@@ -110,7 +111,7 @@ FACTS = ("partitions", "replication_factor", "senders")
 
 
 def _ours(source: str) -> bool:
-    return source.startswith((RECORDER, "confluent-kafka ", "kafka-python ", "aiokafka "))
+    return source.startswith((RECORDER, *LIBRARIES))
 
 
 def _by_client(processes: Iterable["FileHeader"]) -> dict[str, Any]:
