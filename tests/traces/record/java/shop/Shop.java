@@ -9,9 +9,11 @@ import highwater.recorder.RecordingProducerInterceptor;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -61,6 +63,9 @@ public final class Shop {
       case "healthy":
         shop.produce();
         shop.consume();
+        break;
+      case "members":
+        shop.members();
         break;
       case "transactions":
         shop.transactions();
@@ -164,6 +169,75 @@ public final class Shop {
       }
     }
     consumer.close();
+  }
+
+  /** Members that come and go: each reads for a while, leaves, and is back as another process. */
+  private void members() throws Exception {
+    long until = System.currentTimeMillis() + 1000L * count;
+    List<Thread> threads = new ArrayList<>();
+    for (int member = 0; member < Integer.parseInt(ours.get("shop.members").toString()); member++) {
+      int mine = member;
+      Random random = new Random(Long.parseLong(ours.get("shop.seed").toString()) + member);
+      Thread thread = new Thread(() -> {
+        while (System.currentTimeMillis() < until) {
+          incarnation("m" + mine, Math.min(until, System.currentTimeMillis() + 1000 + random.nextInt(4000)));
+        }
+      });
+      thread.start();
+      threads.add(thread);
+    }
+    for (Thread thread : threads) {
+      thread.join();
+    }
+  }
+
+  private void incarnation(String name, long until) {
+    Options options = Options.named(ours.getOrDefault("shop.name", "").toString() + name);
+    Map<String, Object> conf = consuming();
+    if (ours.containsKey("shop.intercepted")) {
+      conf.put("interceptor.classes", RecordingConsumerInterceptor.class.getName());
+      conf.put("highwater.recorder.run", run.toString());
+      conf.put("highwater.recorder.name", ours.getOrDefault("shop.name", "").toString() + name);
+      try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(conf)) {
+        consumer.subscribe(List.of(topic));
+        while (System.currentTimeMillis() < until) {
+          consumer.poll(Duration.ofMillis(200));
+          try {
+            consumer.commitSync();
+          } catch (KafkaException refused) {
+            System.out.println("refused " + refused.getClass().getSimpleName());
+          }
+        }
+      }
+      return;
+    }
+    boolean auto = conf.get("enable.auto.commit").equals("true");
+    String order = ours.containsKey("shop.early") ? "commit_then_process" : "process_then_commit";
+    try (RecordedConsumer<String, String> consumer =
+        Recorded.consumer(conf, run, auto ? options : options.commitOrder(order))) {
+      consumer.subscribe(List.of(topic));
+      while (System.currentTimeMillis() < until) {
+        ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(200));
+        if (ours.containsKey("shop.early")) {
+          committed(consumer);
+        }
+        work(records.count());
+        consumer.processed(records);
+        if (!auto && !ours.containsKey("shop.early")) {
+          committed(consumer);
+        }
+      }
+    }
+  }
+
+  /** Takes as long as the application's work on so many records. */
+  private void work(int records) {
+    long ms = records * Long.parseLong(ours.getOrDefault("shop.work_us", "0").toString()) / 1000;
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException stop) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   private void committed(RecordedConsumer<String, String> consumer) {

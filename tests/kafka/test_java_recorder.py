@@ -1,0 +1,256 @@
+"""The Java recorder, with real clients of real brokers: nobody is accused, and a loss is found."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from attrs import field, frozen
+
+from chaos.real.kafka.cluster import KafkaCluster, cluster
+from chaos.real.kafka.judge import Judge
+from tests.traces.record.java.building import COMPILED, FORMER, java
+
+ROOT = Path(__file__).parents[2]
+COUNT = 2_000
+SAFE = {"min.insync.replicas": "2"}
+SEED = os.environ.get("HIGHWATER_SEED", "7")
+FROZEN_S = 1.2
+#: What every run of a producer and of group members shows, whatever became of them.
+ALWAYS = ("L1", "L2", "L3", "L4", "L5", "L6", "L8", "L9", "L10", "L12", "L15", "P1", "P6", "C1", "C2")
+MEMBERS = ("C3", "C4", "G1", "G4", "G5", "G6", "G8", "G10")
+
+Verdicts = dict[str, dict[str, Any]]
+Application = Callable[..., "subprocess.Popen[str]"]
+
+
+@frozen
+class Recordings:
+    """All runs of this suite, recorded on one cluster and judged in one session."""
+
+    folder: Path
+    scans: dict[str, "subprocess.CompletedProcess[str]"] = field(factory=dict[str, Any])
+    verdicts: dict[str, Verdicts] = field(factory=dict[str, Verdicts])
+
+    def lines(self, run: str, process: str) -> list[dict[str, Any]]:
+        file = self.folder / run / f"{process}.ndjson"
+        return [orjson.loads(line) for line in file.read_bytes().splitlines()]
+
+    def violated(self, run: str) -> dict[str, Any]:
+        found = self.verdicts[run].items()
+        return {check: v for check, v in found if v["verdict"] not in ("holds", "not checked")}
+
+    def held(self, run: str) -> set[str]:
+        return {check for check, v in self.verdicts[run].items() if v["verdict"] == "holds"}
+
+
+def shop(
+    up: KafkaCluster, scenario: str, run: Path, count: int, *more: str, version: str = COMPILED
+) -> "subprocess.Popen[str]":
+    """The application of `tests/traces/record/java/shop`; each run has a topic of its name."""
+    arguments = (scenario, up.bootstrap, run.name, run, str(count), *more)
+    command = java("shop.Shop", *arguments, version=version)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: "subprocess.Popen[str]", *expected: int) -> None:
+    _, complaints = process.communicate(timeout=180)
+    assert process.returncode in (expected or (0,)), complaints
+
+
+def record_healthy(up: KafkaCluster, run: Path, version: str) -> None:
+    """One process dies in the middle of a burst; the next one does all that an application does."""
+    up.create(run.name, 3, SAFE)
+    ended(shop(up, "produce", run, COUNT, "shop.dies=1", version=version), -signal.SIGKILL)
+    ended(shop(up, "healthy", run, COUNT, version=version))
+
+
+def record_transactions(up: KafkaCluster, run: Path, version: str) -> None:
+    up.create(run.name, 3, SAFE)
+    up.create(f"{run.name}-moved", 2, SAFE)
+    ended(shop(up, "transactions", run, COUNT, version=version))
+
+
+@contextmanager
+def produced(up: KafkaCluster, run: Path, seconds: int) -> Generator[None]:
+    """A producer sends all the while."""
+    producer = shop(up, "produce", run, seconds * 200, "shop.pause_ms=5")
+    yield
+    ended(producer)
+
+
+def record_members(up: KafkaCluster, run: Path, *more: str, kills: bool = True) -> None:
+    """Members come and go for twenty seconds; some are killed, and so is a broker that leads."""
+    up.create(run.name, 6, SAFE)
+    about = ("session.timeout.ms=6000", "heartbeat.interval.ms=500", "max.poll.records=50", *more)
+    about = (*(one for one in about if one.partition("=")[0] not in _unwanted(more)), f"shop.seed={SEED}")
+    with produced(up, run, 18):
+        staying = shop(up, "members", run, 20, "shop.members=3", *about)
+        victim = shop(up, "members", run, 60, "shop.members=2", "shop.name=v", *about)
+        time.sleep(7)
+        victim.kill()
+        if kills:
+            leader = up.partitions(run.name)[0].leader
+            up.nodes[leader].kill()
+            up.wait_for_another_leader(run.name, leader)
+            up.nodes[leader].start()
+        ended(staying)
+        ended(victim, -signal.SIGKILL)
+    last = shop(up, "members", run, 8, "shop.members=1", "shop.name=last", *about)
+    ended(last)
+    up.wait_until_healed(run.name)
+
+
+def _unwanted(more: tuple[str, ...]) -> set[str]:
+    """In the consumer protocol these are the broker's."""
+    consumer = "group.protocol=consumer" in more
+    return {"session.timeout.ms", "heartbeat.interval.ms"} if consumer else set()
+
+
+def record_leader_kill(up: KafkaCluster, run: Path) -> None:
+    """Followers stop inside the ISR; the leader goes on to acknowledge alone, and is killed."""
+    up.create(run.name, 1, {"min.insync.replicas": "1"})
+    about = ("acks=1", "retries=0", "linger.ms=0", "enable.idempotence=false", "shop.pause_ms=1")
+    producer = shop(up, "produce", run, 5_000, *about, "request.timeout.ms=5000")
+    leader = up.partitions(run.name)[0].leader
+    followers = [node for node in up.nodes.values() if node.id != leader]
+    while not any(file.stat().st_size for file in run.glob("*.journal")):
+        time.sleep(0.05)
+    time.sleep(1)
+    for node in followers:
+        node.freeze()
+    time.sleep(FROZEN_S)
+    up.nodes[leader].kill()
+    for node in followers:
+        node.thaw()
+    up.wait_for_another_leader(run.name, leader)
+    ended(producer)
+    up.nodes[leader].start()
+    up.wait_until_healed(run.name)
+
+
+RUNS: dict[str, Callable[[KafkaCluster, Path], None]] = {
+    "healthy": lambda up, run: record_healthy(up, run, COMPILED),
+    "healthy-former": lambda up, run: record_healthy(up, run, FORMER),
+    "transactions": lambda up, run: record_transactions(up, run, COMPILED),
+    "transactions-former": lambda up, run: record_transactions(up, run, FORMER),
+    "at-least-once": record_members,
+    "at-least-once-consumer": lambda up, run: record_members(up, run, "group.protocol=consumer"),
+    "at-most-once": lambda up, run: record_members(up, run, "shop.early=1", "shop.work_us=2000"),
+    "auto-commit": lambda up, run: record_members(
+        up, run, "enable.auto.commit=true", "auto.commit.interval.ms=300", "shop.work_us=2000"
+    ),
+    "intercepted": lambda up, run: record_members(up, run, "shop.intercepted=1"),
+    "leader-kill": record_leader_kill,
+}
+
+
+@pytest.fixture(scope="module")
+def recordings(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Recordings:
+    found = Recordings(Path(os.environ.get("HIGHWATER_RUNS") or tmp_path_factory.mktemp("runs")))
+    only = os.environ.get("HIGHWATER_ONLY", " ".join(RUNS)).split()
+    with cluster(tmp_path_factory.mktemp("cluster"), judge) as up:
+        for name in only:
+            (found.folder / name).mkdir()
+            RUNS[name](up, found.folder / name)
+            command = [sys.executable, "-m", "refimpl", "record-scan", found.folder / name]
+            scan = [*command, "--bootstrap", up.bootstrap]
+            found.scans[name] = subprocess.run(scan, cwd=ROOT, capture_output=True, text=True)
+    judged = found.folder.with_suffix(".json")
+    check = [sys.executable, "-m", "refimpl", "check", found.folder, "--json", judged]
+    subprocess.run(check, cwd=ROOT, capture_output=True)
+    for run in orjson.loads(judged.read_bytes())["runs"]:
+        found.verdicts[Path(run["path"]).name] = run["checks"]
+    return found
+
+
+def test_a_scan_that_reaches_every_end_makes_the_run_complete(recordings: Recordings) -> None:
+    for name, scan in recordings.scans.items():
+        assert scan.returncode == 0, f"{name}: {scan.stdout}{scan.stderr}"
+
+
+@pytest.mark.parametrize("run", ["healthy", "healthy-former"])
+def test_a_healthy_run_keeps_every_promise(recordings: Recordings, run: str) -> None:
+    assert recordings.violated(run) == {}
+    assert {*ALWAYS, *MEMBERS, "G9", "G13"} <= recordings.held(run)
+    sends = [line for line in recordings.lines(run, "producer#0") if line["op"] == "send"]
+    # Nobody knows what became of the last one before the kill; it is written down.
+    assert len(sends) == COUNT // 2 + 1
+    assert sends[-1]["outcome"] == "info"
+    assert recordings.lines(run, "producer#0")[-1]["op"] == "crash"
+
+
+@pytest.mark.parametrize("run", ["transactions", "transactions-former"])
+def test_transactions_keep_every_promise(recordings: Recordings, run: str) -> None:
+    assert recordings.violated(run) == {}
+    checked = {"T1", "T2", "T3", "T4", "T7", "T8", "P3", "P4", "P7"}
+    assert {*ALWAYS, *checked} <= recordings.held(run)
+    assert recordings.lines(run, "till#0")[0]["producer_id"] >= 0
+
+
+@pytest.mark.parametrize("run", ["at-least-once", "at-least-once-consumer"])
+def test_members_that_come_and_go_and_die_are_accused_of_nothing(
+    recordings: Recordings, run: str
+) -> None:
+    violated = recordings.violated(run)
+    assert {v["verdict"] for v in violated.values()} <= {"allowed"}, violated
+    # Members that died had read what others read again, and that is all.
+    assert set(violated) <= {"G9"}
+    epochs = {"G1", "G4"} if run.endswith("consumer") else set[str]()
+    assert {*ALWAYS, *MEMBERS} - epochs <= recordings.held(run)
+
+
+@pytest.mark.parametrize("run", ["at-most-once", "auto-commit"])
+def test_what_was_committed_and_never_processed_is_found_and_allowed(
+    recordings: Recordings, run: str
+) -> None:
+    violated = recordings.violated(run)
+    assert {v["verdict"] for v in violated.values()} <= {"allowed"}, violated
+    assert set(violated) <= {"G8", "G9"}
+    assert set(ALWAYS) <= recordings.held(run)
+    assert violated.get("G8", {"count": 0})["count"] == len(unprocessed(recordings, run))
+
+
+def unprocessed(recordings: Recordings, run: str) -> set[tuple[str, int]]:
+    """Records below the last commit that no line of any process says are processed."""
+    committed: dict[str, int] = {}
+    stored, processed = set[tuple[str, int]](), set[tuple[str, int]]()
+    for file in (recordings.folder / run).glob("*.ndjson"):
+        for line in map(orjson.loads, file.read_bytes().splitlines()):
+            records = line.get("records", ())
+            named = {(f"{r['topic']}:{r['partition']}", r["offset"]) for r in records if "offset" in r}
+            if line["op"] == "commit" and line["outcome"] == "ok":
+                for partition, offset in line["offsets"].items():
+                    committed[partition] = max(committed.get(partition, 0), offset)
+            elif line["op"] == "process":
+                processed |= named
+            elif line["op"] == "scan":
+                stored |= named
+    return {one for one in stored - processed if one[1] < committed.get(one[0], 0)}
+
+
+def test_interceptors_accuse_nobody_and_leave_unchecked_what_they_do_not_see(
+    recordings: Recordings,
+) -> None:
+    violated = recordings.violated("intercepted")
+    assert {v["verdict"] for v in violated.values()} <= {"allowed"}, violated
+    checks = recordings.verdicts["intercepted"]
+    for check in ("C1", "C2", "C3", "C4", "G1", "G4", "G13"):
+        assert checks[check]["verdict"] == "not checked", checks[check]
+
+
+def test_a_leader_killed_under_acks_1_loses_acknowledged_records(recordings: Recordings) -> None:
+    loss = recordings.verdicts["leader-kill"]["L4"]
+    scans = recordings.lines("leader-kill", "scan-ru#0")
+    stored = {r["id"] for line in scans if line["op"] == "scan" for r in line["records"]}
+    sends = [x for x in recordings.lines("leader-kill", "producer#0") if x["op"] == "send"]
+    acked = {s["records"][0]["id"] for s in sends if s["outcome"] == "ok"}
+    assert loss["verdict"] == "allowed", loss
+    assert loss["count"] == len(acked - stored) > 0
