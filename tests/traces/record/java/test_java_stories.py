@@ -100,7 +100,7 @@ def test_a_producer_tells_sends_reports_and_its_end(tmp_path: Path, version: str
         ("crash", "ok", None),
     ]
     assert found[0]["records"] == [{"topic": "t", "id": first, "partition": 0, "offset": 0} | _stamp(found[0])]
-    kept = {"topic": "t", "id": first + 3, "key": "k", "partition": 0, "chosen": True, "offset": 1}
+    kept = {"topic": "t", "id": first + 3, "key": "k", "partition": 0, "chosen": True, "offset": 3}
     assert found[3]["records"] == [kept | _stamp(found[3])]
     # One id each, the recorder's; what the application gave is as it was.
     assert said == ["1", *(f"1 {first + seq}" for seq in range(5)), "raised closed", "raised fenced"]
