@@ -20,8 +20,8 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify verify-full test lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs recipe site test-browser test-everyday test-kafka test-faults test-real test-sharing test-storm test-suites agent dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
+.PHONY: help setup java verify verify-full test test-slow lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
+	docs recipe site test-browser test-everyday test-kafka test-faults test-real test-sharing test-storm test-suites agent recorder-java dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -141,6 +141,11 @@ agent: java setup ## Build the Java agent that writes down what Kafka's own proc
 	@command -v mvn > /dev/null || { echo "Maven brings the library that the agent weaves with, and mvn is not on PATH." \
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
 	@$(BIN)/python -m chaos.real.agent
+
+recorder-java: java setup ## Build the recorder for Java's Kafka clients (docs/recorder-java.md)
+	@command -v mvn > /dev/null || { echo "Maven brings Kafka's clients, and mvn is not on PATH." \
+	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
+	@$(BIN)/python -m tests.traces.record.java.building
 
 dist: setup ## Build sdist and wheel into dist/, and look into both
 	rm -rf dist

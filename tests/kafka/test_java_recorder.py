@@ -24,7 +24,23 @@ SAFE = {"min.insync.replicas": "2"}
 SEED = os.environ.get("HIGHWATER_SEED", "7")
 FROZEN_S = 1.2
 #: What every run of a producer and of group members shows, whatever became of them.
-ALWAYS = ("L1", "L2", "L3", "L4", "L5", "L6", "L8", "L9", "L10", "L12", "L15", "P1", "P6", "C1", "C2")
+ALWAYS = (
+    "L1",
+    "L2",
+    "L3",
+    "L4",
+    "L5",
+    "L6",
+    "L8",
+    "L9",
+    "L10",
+    "L12",
+    "L15",
+    "P1",
+    "P6",
+    "C1",
+    "C2",
+)
 MEMBERS = ("C3", "C4", "G1", "G4", "G5", "G6", "G8", "G10")
 
 Verdicts = dict[str, dict[str, Any]]
@@ -90,7 +106,10 @@ def record_members(up: KafkaCluster, run: Path, *more: str, kills: bool = True) 
     """Members come and go for twenty seconds; some are killed, and so is a broker that leads."""
     up.create(run.name, 6, SAFE)
     about = ("session.timeout.ms=6000", "heartbeat.interval.ms=500", "max.poll.records=50", *more)
-    about = (*(one for one in about if one.partition("=")[0] not in _unwanted(more)), f"shop.seed={SEED}")
+    about = (
+        *(one for one in about if one.partition("=")[0] not in _unwanted(more)),
+        f"shop.seed={SEED}",
+    )
     with produced(up, run, 18):
         staying = shop(up, "members", run, 20, "shop.members=3", *about)
         victim = shop(up, "members", run, 60, "shop.members=2", "shop.name=v", *about)
@@ -225,7 +244,9 @@ def unprocessed(recordings: Recordings, run: str) -> set[tuple[str, int]]:
     for file in (recordings.folder / run).glob("*.ndjson"):
         for line in map(orjson.loads, file.read_bytes().splitlines()):
             records = line.get("records", ())
-            named = {(f"{r['topic']}:{r['partition']}", r["offset"]) for r in records if "offset" in r}
+            named = {
+                (f"{r['topic']}:{r['partition']}", r["offset"]) for r in records if "offset" in r
+            }
             if line["op"] == "commit" and line["outcome"] == "ok":
                 for partition, offset in line["offsets"].items():
                     committed[partition] = max(committed.get(partition, 0), offset)

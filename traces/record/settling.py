@@ -94,7 +94,7 @@ def _held(journal: Path) -> Generator[None]:
     with journal.open("rb") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A JVM has locks of the other kind, which know nothing of these.
+            # A JVM holds a POSIX lock: the two kinds know nothing of each other.
             fcntl.lockf(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             raise StillRunningError(journal.name) from None

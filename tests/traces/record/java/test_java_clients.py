@@ -20,7 +20,9 @@ pytestmark = [
     pytest.mark.xdist_group("java-recorder"),
 ]
 COUNT = 500
-KEPT = {*("L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L12", "L15", "L20", "P1", "P6")}
+KEPT = {
+    *("L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L12", "L15", "L20", "P1", "P6")
+}
 READ = {*("C1", "C2", "C3", "C4", "G1", "G4", "G5", "G6", "G8", "G9", "G10")}
 TRANSACTED = {*("T1", "T2", "T3", "T4", "T7", "T8", "T11", "P3", "P4", "P7")}
 

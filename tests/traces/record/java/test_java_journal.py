@@ -86,7 +86,9 @@ def test_java_writes_what_python_writes(
     with Writer.of(folder / "java.journal") as java, pytest.MonkeyPatch.context() as patched:
         patched.setattr("traces.record.journal.now", lambda: NOW)
         contexts = ({"context": 1, "topic": "t", "partition": 3}, {"context": 2, "inside": {}})
-        head = [orjson.dumps(one) for one in ({"context": 0, "topic": "t", "inside": {}}, *contexts)]
+        head = [
+            orjson.dumps(one) for one in ({"context": 0, "topic": "t", "inside": {}}, *contexts)
+        ]
         for line in head:
             _line(ours, java, line)
         for seq, (kind, what) in enumerate(written):

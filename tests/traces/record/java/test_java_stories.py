@@ -64,8 +64,18 @@ def test_what_is_not_configured_is_as_the_producer_itself_has_it(
 
 def test_a_hash_and_a_key_are_those_of_the_python_recorder(tmp_path: Path) -> None:
     """Also of bytes that are no UTF-8: cut off, overlong, surrogates."""
-    keys = [None, b"", b"k", "é漢🙂".encode(), b"\xff\xfe", b"a\xe2\x82b\xed\xa0\x80c\xf0\x9f\x99", b"\xc0\xaf"]
-    messages = [(key, value, header) for key in keys for value in (None, b"v") for header in (None, b"h")]
+    keys = [
+        None,
+        b"",
+        b"k",
+        "é漢🙂".encode(),
+        b"\xff\xfe",
+        b"a\xe2\x82b\xed\xa0\x80c\xf0\x9f\x99",
+        b"\xc0\xaf",
+    ]
+    messages = [
+        (key, value, header) for key in keys for value in (None, b"v") for header in (None, b"h")
+    ]
     given = "\n".join(" ".join(map(_base64, one)) for one in messages)
     said, _ = story("contents", tmp_path, COMPILED, given)
     expected = [
@@ -73,7 +83,9 @@ def test_a_hash_and_a_key_are_those_of_the_python_recorder(tmp_path: Path) -> No
         for key, value, header in messages
     ]
     found = [line.split() for line in said]
-    assert [(sum, None if key == "-" else b64decode(key).decode()) for sum, key in _padded(found)] == expected
+    assert [
+        (sum, None if key == "-" else b64decode(key).decode()) for sum, key in _padded(found)
+    ] == expected
 
 
 def _padded(found: list[list[str]]) -> list[tuple[str, str]]:
@@ -99,11 +111,18 @@ def test_a_producer_tells_sends_reports_and_its_end(tmp_path: Path, version: str
         ("send", "fail", "IllegalStateException"),
         ("crash", "ok", None),
     ]
-    assert found[0]["records"] == [{"topic": "t", "id": first, "partition": 0, "offset": 0} | _stamp(found[0])]
+    assert found[0]["records"] == [
+        {"topic": "t", "id": first, "partition": 0, "offset": 0} | _stamp(found[0])
+    ]
     kept = {"topic": "t", "id": first + 3, "key": "k", "partition": 0, "chosen": True, "offset": 3}
     assert found[3]["records"] == [kept | _stamp(found[3])]
     # One id each, the recorder's; what the application gave is as it was.
-    assert said == ["1", *(f"1 {first + seq}" for seq in range(5)), "raised closed", "raised fenced"]
+    assert said == [
+        "1",
+        *(f"1 {first + seq}" for seq in range(5)),
+        "raised closed",
+        "raised fenced",
+    ]
 
 
 def _stamp(line: Line) -> Line:
@@ -123,9 +142,14 @@ def test_a_consumer_tells_all_that_it_is_asked_for(tmp_path: Path, version: str)
     ]
     poll, commit, whole, one, other = told[2:7]
     record = {"topic": "t", "partition": 0, "offset": 0, "key": "k"}
-    assert [{n: r[n] for n in record} for r in poll["records"]] == [record | {"offset": n} for n in range(3)]
+    assert [{n: r[n] for n in record} for r in poll["records"]] == [
+        record | {"offset": n} for n in range(3)
+    ]
     assert (poll["group"], poll["isolation"]) == ("g", "read_uncommitted")
-    assert (commit["offsets"], commit["outcome"]) == ({"t:0": 3}, "ok")  # which the call does not name
+    assert (commit["offsets"], commit["outcome"]) == (
+        {"t:0": 3},
+        "ok",
+    )  # which the call does not name
     assert whole["records"] == other["records"] == poll["records"]
     assert [r["offset"] for r in one["records"]] == [1]
     assert [line.get("other_thread") for line in (whole, one, other)] == [None, None, True]
@@ -152,5 +176,10 @@ def test_a_wrong_argument_is_one_clear_message(tmp_path: Path) -> None:
         *["IllegalArgumentException"] * 4,
         *("UncheckedIOException", "ConfigException"),
     ]
-    assert said[2].startswith("IllegalArgumentException: conf: Invalid value some for configuration acks")
-    assert said[5] == "ConfigException: highwater.recorder.run: expected the folder of the run, found nothing"
+    assert said[2].startswith(
+        "IllegalArgumentException: conf: Invalid value some for configuration acks"
+    )
+    assert (
+        said[5]
+        == "ConfigException: highwater.recorder.run: expected the folder of the run, found nothing"
+    )

@@ -180,7 +180,7 @@ public final class Shop {
       Random random = new Random(Long.parseLong(ours.get("shop.seed").toString()) + member);
       Thread thread = new Thread(() -> {
         while (System.currentTimeMillis() < until) {
-          incarnation("m" + mine, Math.min(until, System.currentTimeMillis() + 1000 + random.nextInt(4000)));
+          incarnation("m" + mine, Math.min(until, System.currentTimeMillis() + 3000 + random.nextInt(4000)));
         }
       });
       thread.start();
