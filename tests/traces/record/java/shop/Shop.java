@@ -220,13 +220,30 @@ public final class Shop {
         ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(200));
         if (ours.containsKey("shop.early")) {
           committed(consumer);
+          dieIfDue(records);
         }
         work(records.count());
         consumer.processed(records);
+        if (!ours.containsKey("shop.early")) {
+          dieIfDue(records);
+        }
         if (!auto && !ours.containsKey("shop.early")) {
           committed(consumer);
         }
       }
+    }
+  }
+
+  /** Dies with records between two steps, if it has lived for so long. */
+  private void dieIfDue(ConsumerRecords<String, String> records) {
+    long after = Long.parseLong(ours.getOrDefault("shop.dies_after_ms", "0").toString());
+    if (after == 0 || records.isEmpty() || System.currentTimeMillis() - began < after) {
+      return;
+    }
+    try {
+      die();
+    } catch (IOException | InterruptedException impossible) {
+      throw new IllegalStateException(impossible);
     }
   }
 

@@ -23,7 +23,9 @@ final class Answer implements Callback {
   @Override
   public void onCompletion(RecordMetadata metadata, Exception error) {
     boolean inCall = sending == Thread.currentThread();
-    answered |= inCall;
+    if (inCall) {
+      answered = true;
+    }
     try {
       if (error == null) {
         sends.stored(seq, metadata);

@@ -143,10 +143,10 @@ final class Journal {
       if (file == null) {
         return;
       }
-      LOG.log(Level.WARNING, path.getFileName() + ": recording has stopped: " + said(reason));
       file.seek(0);
       file.write(bytes(STOPPED));
       letGo();
+      LOG.log(Level.WARNING, path.getFileName() + ": recording has stopped: " + said(reason));
     } catch (IOException | RuntimeException ignored) {
       abandon();
     } finally {

@@ -71,8 +71,8 @@ final class Line {
   /** Partitions as the trace names them, in order: sets have none. */
   Line partitions(Collection<TopicPartition> partitions) {
     TreeMap<String, Boolean> named = new TreeMap<>();
-    for (TopicPartition one : partitions) {
-      named.put(named(one), true);
+    if (partitions != null) {
+      partitions.forEach(one -> named.put(named(one), true));
     }
     return texts("partitions", named.keySet());
   }
@@ -80,11 +80,9 @@ final class Line {
   /** Offsets by partition; whoever has none is left out. */
   Line offsets(Map<TopicPartition, OffsetAndMetadata> positions) {
     TreeMap<String, Long> named = new TreeMap<>();
-    positions.forEach((where, at) -> {
-      if (at != null) {
-        named.put(named(where), at.offset());
-      }
-    });
+    if (positions != null) {
+      positions.forEach((where, at) -> named.put(named(where), at == null ? null : at.offset()));
+    }
     return numbers("offsets", named);
   }
 

@@ -8,6 +8,9 @@ final class Members {
 
   /** Group, member and generation, as far as they are known; behind what the group's calls have. */
   static String of(ConsumerGroupMetadata held, String grouped) {
+    if (held == null) {
+      return grouped;
+    }
     Line line = new Line();
     if (grouped.isEmpty()) {
       line.put("group", held.groupId());

@@ -1,6 +1,7 @@
 package highwater.recorder;
 
 import java.lang.System.Logger.Level;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * The handling of records by the application, from here until it is {@link #done}.
@@ -16,6 +17,7 @@ import java.lang.System.Logger.Level;
  * count as not processed.
  */
 public final class Processing implements AutoCloseable {
+  private static final AtomicBoolean WARNED = new AtomicBoolean();
   private static final System.Logger LOG = System.getLogger(Processing.class.getName());
 
   private final Runnable note;
@@ -35,8 +37,8 @@ public final class Processing implements AutoCloseable {
 
   @Override
   public void close() {
-    if (!done) {
-      LOG.log(Level.DEBUG, "records were not processed: closed without done()");
+    if (!done && WARNED.compareAndSet(false, true)) {
+      LOG.log(Level.WARNING, "records count as not processed: close() without done()");
     }
   }
 }

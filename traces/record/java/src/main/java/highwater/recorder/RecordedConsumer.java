@@ -5,15 +5,12 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
-import java.util.OptionalLong;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CloseOptions;
-import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -21,12 +18,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.consumer.OffsetCommitCallback;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
-import org.apache.kafka.common.Metric;
-import org.apache.kafka.common.MetricName;
-import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.metrics.KafkaMetric;
 
 /**
  * A consumer, recorded: polls, rebalances, positions and commits.
@@ -37,13 +29,13 @@ import org.apache.kafka.common.metrics.KafkaMetric;
  * @param <K> the type of keys
  * @param <V> the type of values
  */
-public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.consumer.Consumer<K, V> {
+public final class RecordedConsumer<K, V> extends ConsumerBehind<K, V> {
   private static final Class<?> FORMER = org.apache.kafka.clients.consumer.Consumer.class;
 
-  private org.apache.kafka.clients.consumer.Consumer<K, V> client;
   private final Recording recording;
   private final Commits commits;
   private final Ids ids;
+  private final Questions questions;
   private final Options options;
   private final Settings settings;
   private final String grouped;
@@ -51,20 +43,7 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
   private Inside inside;
   private Topics topics;
   private Polls polls;
-  private volatile Polled last = new Polled(-1, null, null);
-
-  /** The last poll that gave records, and who made it. */
-  private static final class Polled {
-    final long seq;
-    final Object records;
-    final Thread by;
-
-    Polled(long seq, Object records, Thread by) {
-      this.seq = seq;
-      this.records = records;
-      this.by = by;
-    }
-  }
+  private final Handling handling;
 
   RecordedConsumer(Settings settings, Options options, Recording recording) {
     this.settings = settings;
@@ -74,6 +53,8 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
     this.ids = new Ids(options.id);
     this.grouped = settings.grouped();
     this.isolation = new Line().put("isolation", settings.isolation()).members();
+    this.handling = new Handling(recording, grouped);
+    this.questions = new Questions(recording, isolation);
   }
 
   static <K, V> RecordedConsumer<K, V> opened(Settings settings, Options options, Path run) {
@@ -114,7 +95,7 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
    */
   public Processing process(Iterable<ConsumerRecord<K, V>> records) {
     long invoked = Clock.now();
-    return new Processing(() -> noteProcessed(records, invoked));
+    return new Processing(() -> handling.note(records, polls, invoked));
   }
 
   /**
@@ -133,7 +114,7 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
    * @param records what a poll returned, or some of it
    */
   public void processed(Iterable<ConsumerRecord<K, V>> records) {
-    noteProcessed(records, Clock.now());
+    handling.note(records, polls, Clock.now());
   }
 
   /**
@@ -143,27 +124,6 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
    */
   public void processed(ConsumerRecord<K, V> record) {
     processed(List.of(record));
-  }
-
-  private void noteProcessed(Iterable<ConsumerRecord<K, V>> records, long invoked) {
-    Polled polled = last;
-    recording.note("process", invoked, line -> {
-      // Nothing is written twice: settling puts in the records of that poll.
-      if (records == polled.records) {
-        line.put("records_of", polled.seq);
-      } else {
-        line.json("records", polls.spelt(records));
-      }
-      by(line, polled);
-      line.fields(grouped);
-    });
-  }
-
-  /** The order of two calls says nothing where two threads made them. */
-  private static void by(Line line, Polled polled) {
-    if (polled.by != null && polled.by != Thread.currentThread()) {
-      line.put("other_thread", true);
-    }
   }
 
   @Override
@@ -187,7 +147,7 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
     if (!records.isEmpty()) {
       try {
         long seq = polls.write(records, invoked);
-        last = new Polled(seq, records, Thread.currentThread());
+        handling.polled(seq, records);
         for (TopicPartition partition : records.partitions()) {
           topics.used(partition.topic(), invoked);
         }
@@ -322,7 +282,7 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
   private Consumer<Line> committer() {
     String held = membership();
     return line -> {
-      by(line, last);
+      handling.by(line);
       line.fields(held);
     };
   }
@@ -379,13 +339,13 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
 
   @Override
   public Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> partitions) {
-    return asked(partitions, () -> client.committed(partitions));
+    return questions.committed(partitions, membership(), () -> client.committed(partitions));
   }
 
   @Override
   public Map<TopicPartition, OffsetAndMetadata> committed(
       Set<TopicPartition> partitions, Duration timeout) {
-    return asked(partitions, () -> client.committed(partitions, timeout));
+    return questions.committed(partitions, membership(), () -> client.committed(partitions, timeout));
   }
 
   /**
@@ -409,165 +369,36 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
     return committed(Set.of(partition), timeout).get(partition);
   }
 
-  private Map<TopicPartition, OffsetAndMetadata> asked(
-      Set<TopicPartition> partitions, Supplier<Map<TopicPartition, OffsetAndMetadata>> call) {
-    String held = membership();
-    long seq = recording.call("committed", line -> line.partitions(partitions).fields(held));
-    try {
-      Map<TopicPartition, OffsetAndMetadata> found = call.get();
-      recording.answer(seq, Outcomes.OK, line -> line.offsets(found));
-      return found;
-    } catch (RuntimeException | Error refusal) {
-      recording.answer(seq, Outcomes.INFO, line -> line.put("error", Words.error(refusal)));
-      throw refusal;
-    }
-  }
-
   @Override
   public Map<TopicPartition, Long> beginningOffsets(Collection<TopicPartition> partitions) {
-    return listed("earliest", () -> client.beginningOffsets(partitions));
+    return questions.listed("earliest", () -> client.beginningOffsets(partitions));
   }
 
   @Override
   public Map<TopicPartition, Long> beginningOffsets(
       Collection<TopicPartition> partitions, Duration timeout) {
-    return listed("earliest", () -> client.beginningOffsets(partitions, timeout));
+    return questions.listed("earliest", () -> client.beginningOffsets(partitions, timeout));
   }
 
   @Override
   public Map<TopicPartition, Long> endOffsets(Collection<TopicPartition> partitions) {
-    return listed("latest", () -> client.endOffsets(partitions));
+    return questions.listed("latest", () -> client.endOffsets(partitions));
   }
 
   @Override
   public Map<TopicPartition, Long> endOffsets(Collection<TopicPartition> partitions, Duration timeout) {
-    return listed("latest", () -> client.endOffsets(partitions, timeout));
-  }
-
-  private Map<TopicPartition, Long> listed(String query, Supplier<Map<TopicPartition, Long>> call) {
-    long invoked = Clock.now();
-    Map<TopicPartition, Long> found = call.get();
-    recording.note("list_offsets", invoked, line -> {
-      Map<String, Long> named = new TreeMap<>();
-      found.forEach((partition, offset) -> named.put(Line.named(partition), offset));
-      line.put("query", query).numbers("offsets", named).fields(isolation);
-    });
-    return found;
+    return questions.listed("latest", () -> client.endOffsets(partitions, timeout));
   }
 
   @Override
   public Map<TopicPartition, OffsetAndTimestamp> offsetsForTimes(Map<TopicPartition, Long> times) {
-    return timed(times, () -> client.offsetsForTimes(times));
+    return questions.timed(times, () -> client.offsetsForTimes(times));
   }
 
   @Override
   public Map<TopicPartition, OffsetAndTimestamp> offsetsForTimes(
       Map<TopicPartition, Long> times, Duration timeout) {
-    return timed(times, () -> client.offsetsForTimes(times, timeout));
-  }
-
-  /** One call of the trace for each time that was asked for. */
-  private Map<TopicPartition, OffsetAndTimestamp> timed(
-      Map<TopicPartition, Long> times, Supplier<Map<TopicPartition, OffsetAndTimestamp>> call) {
-    long invoked = Clock.now();
-    Map<TopicPartition, OffsetAndTimestamp> found = call.get();
-    for (Long time : new TreeSet<>(times.values())) {
-      recording.note("list_offsets", invoked, line -> {
-        Map<String, Long> named = new TreeMap<>();
-        found.forEach((partition, at) -> {
-          if (at != null && time.equals(times.get(partition))) {
-            named.put(Line.named(partition), at.offset());
-          }
-        });
-        line.put("query", time).numbers("offsets", named);
-      });
-    }
-    return found;
-  }
-
-  @Override
-  public Set<TopicPartition> assignment() {
-    return client.assignment();
-  }
-
-  @Override
-  public Set<String> subscription() {
-    return client.subscription();
-  }
-
-  @Override
-  public long position(TopicPartition partition) {
-    return client.position(partition);
-  }
-
-  @Override
-  public long position(TopicPartition partition, Duration timeout) {
-    return client.position(partition, timeout);
-  }
-
-  @Override
-  public Uuid clientInstanceId(Duration timeout) {
-    return client.clientInstanceId(timeout);
-  }
-
-  @Override
-  public Map<MetricName, ? extends Metric> metrics() {
-    return client.metrics();
-  }
-
-  @Override
-  public void registerMetricForSubscription(KafkaMetric metric) {
-    client.registerMetricForSubscription(metric);
-  }
-
-  @Override
-  public void unregisterMetricFromSubscription(KafkaMetric metric) {
-    client.unregisterMetricFromSubscription(metric);
-  }
-
-  @Override
-  public List<PartitionInfo> partitionsFor(String topic) {
-    return client.partitionsFor(topic);
-  }
-
-  @Override
-  public List<PartitionInfo> partitionsFor(String topic, Duration timeout) {
-    return client.partitionsFor(topic, timeout);
-  }
-
-  @Override
-  public Map<String, List<PartitionInfo>> listTopics() {
-    return client.listTopics();
-  }
-
-  @Override
-  public Map<String, List<PartitionInfo>> listTopics(Duration timeout) {
-    return client.listTopics(timeout);
-  }
-
-  @Override
-  public Set<TopicPartition> paused() {
-    return client.paused();
-  }
-
-  @Override
-  public OptionalLong currentLag(TopicPartition partition) {
-    return client.currentLag(partition);
-  }
-
-  @Override
-  public ConsumerGroupMetadata groupMetadata() {
-    return client.groupMetadata();
-  }
-
-  @Override
-  public void enforceRebalance() {
-    client.enforceRebalance();
-  }
-
-  @Override
-  public void enforceRebalance(String reason) {
-    client.enforceRebalance(reason);
+    return questions.timed(times, () -> client.offsetsForTimes(times, timeout));
   }
 
   @Override
@@ -586,8 +417,4 @@ public final class RecordedConsumer<K, V> implements org.apache.kafka.clients.co
     Ending.around(recording, topics, () -> client.close(option));
   }
 
-  @Override
-  public void wakeup() {
-    client.wakeup();
-  }
 }

@@ -62,6 +62,8 @@ public final class RecordingConsumerInterceptor<K, V> implements ConsumerInterce
 
   @Override
   public void close() {
-    recording.end("close", Clock.now());
+    if (recording != null) {
+      recording.end("close", Clock.now());
+    }
   }
 }

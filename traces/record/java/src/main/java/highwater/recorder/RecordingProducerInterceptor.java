@@ -71,6 +71,8 @@ public final class RecordingProducerInterceptor<K, V> implements ProducerInterce
 
   @Override
   public void close() {
-    recording.end("close", Clock.now());
+    if (recording != null) {
+      recording.end("close", Clock.now());
+    }
   }
 }
