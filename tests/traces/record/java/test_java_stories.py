@@ -134,13 +134,13 @@ def test_a_consumer_tells_all_that_it_is_asked_for(tmp_path: Path, version: str)
     said, _ = story("consumer", tmp_path, version)
     assert said == ["assigned [t-0]", "committed", "revoked [t-0]", "assigned []"]
     found = lines(tmp_path, "c#0")
-    told = [line for line in found if line["op"] != "describe_topics"]
-    assert [line["op"] for line in told] == [
+    calls = [line for line in found if line["op"] != "describe_topics"]
+    assert [line["op"] for line in calls] == [
         *("subscribe", "assigned", "poll", "commit", "process", "process", "process", "commit"),
         *("committed", "seek", "seek", "pause", "resume", "list_offsets", "revoked", "assigned"),
         *("subscribe", "close"),
     ]
-    poll, commit, whole, one, other = told[2:7]
+    poll, commit, whole, one, other = calls[2:7]
     record = {"topic": "t", "partition": 0, "offset": 0, "key": "k"}
     assert [{n: r[n] for n in record} for r in poll["records"]] == [
         record | {"offset": n} for n in range(3)
@@ -153,10 +153,10 @@ def test_a_consumer_tells_all_that_it_is_asked_for(tmp_path: Path, version: str)
     assert whole["records"] == other["records"] == poll["records"]
     assert [r["offset"] for r in one["records"]] == [1]
     assert [line.get("other_thread") for line in (whole, one, other)] == [None, None, True]
-    assert told[7]["offsets"] == told[8]["offsets"] == {"t:0": 2}
-    assert told[9]["offsets"] == {"t:0": 1}
-    assert (told[13]["query"], told[13]["offsets"]) == ("latest", {"t:0": 2})
-    assert told[14]["partitions"] == ["t:0"]
+    assert calls[7]["offsets"] == calls[8]["offsets"] == {"t:0": 2}
+    assert calls[9]["offsets"] == {"t:0": 1}
+    assert (calls[13]["query"], calls[13]["offsets"]) == ("latest", {"t:0": 2})
+    assert calls[14]["partitions"] == ["t:0"]
 
 
 def test_no_mistake_of_the_recorder_reaches_the_application(tmp_path: Path) -> None:

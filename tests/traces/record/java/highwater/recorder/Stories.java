@@ -31,7 +31,7 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** What the recorder does around clients that are Kafka's own stand-ins, for tests without brokers. */
+/** Stories of the recorder around Kafka's own stand-ins for clients, for tests without brokers. */
 final class Stories {
   private static final Map<String, Object> PLAIN = Map.of("enable.idempotence", "false");
 
@@ -238,16 +238,16 @@ final class Stories {
     RecordedConsumer<String, String> consumer = Recorded.consumer(
         mock, conf, run, Options.named("c").commitOrder("process_then_commit"));
     TopicPartition zero = new TopicPartition("t", 0);
-    List<String> heard = new ArrayList<>();
+    List<String> events = new ArrayList<>();
     consumer.subscribe(Set.of("t"), new ConsumerRebalanceListener() {
       @Override
       public void onPartitionsAssigned(java.util.Collection<TopicPartition> partitions) {
-        heard.add("assigned " + partitions);
+        events.add("assigned " + partitions);
       }
 
       @Override
       public void onPartitionsRevoked(java.util.Collection<TopicPartition> partitions) {
-        heard.add("revoked " + partitions);
+        events.add("revoked " + partitions);
       }
     });
     mock.rebalance(List.of(zero));
@@ -267,7 +267,7 @@ final class Stories {
     Thread other = new Thread(() -> consumer.processed(records));
     other.start();
     join(other);
-    consumer.commitAsync(Map.of(zero, new OffsetAndMetadata(2)), (offsets, error) -> heard.add("committed"));
+    consumer.commitAsync(Map.of(zero, new OffsetAndMetadata(2)), (offsets, error) -> events.add("committed"));
     consumer.committed(Set.of(zero));
     consumer.seek(zero, 1);
     consumer.seekToEnd(List.of());
@@ -277,7 +277,7 @@ final class Stories {
     mock.rebalance(List.of());
     consumer.unsubscribe();
     consumer.close();
-    System.out.println(String.join("\n", heard));
+    System.out.println(String.join("\n", events));
   }
 
   private static void join(Thread thread) {

@@ -9,7 +9,7 @@ final class Answer implements Callback {
   private final Sends sends;
   private final long seq;
   private final Callback users;
-  /** Whoever sends, until the call has returned; none but that thread compares equal. */
+  /** The sending thread, until the call has returned; no other thread compares equal. */
   private Thread sending = Thread.currentThread();
   private boolean answered;
 

@@ -8,13 +8,13 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * An interceptor that a consumer is given which the recorder makes: it hears of automatic commits.
+ * An interceptor that a consumer is given which the recorder makes: it reports automatic commits.
  *
  * @param <K> the type of keys
  * @param <V> the type of values
  */
 public final class CommitHook<K, V> implements ConsumerInterceptor<K, V> {
-  /** The setting with the object that wants to hear. */
+  /** The setting with the object that commits are reported to. */
   static final String LISTENER = "highwater.recorder.commit.listener";
 
   private Consumer<Map<TopicPartition, OffsetAndMetadata>> listener = offsets -> {};

@@ -14,7 +14,7 @@ final class Commits {
 
   private final Recording recording;
   private final long firstAttempt;
-  /** Commits of the application of which the client's interceptors have not heard. */
+  /** Commits of the application that no interceptor has reported yet. */
   private final List<Asked> asked = new ArrayList<>();
 
   private static final class Asked {
@@ -117,8 +117,8 @@ final class Commits {
     asked.removeIf(one -> one == mine);
   }
 
-  /** An interceptor hears of a commit that was taken: the application's, or the client's own. */
-  void heard(Map<TopicPartition, OffsetAndMetadata> offsets, Consumer<Line> about) {
+  /** An interceptor reports a commit that was taken: the application's, or the client's own. */
+  void taken(Map<TopicPartition, OffsetAndMetadata> offsets, Consumer<Line> about) {
     for (Asked one : asked) {
       if (one.offsets == null || one.offsets.equals(offsets)) {
         forget(one);

@@ -16,7 +16,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  */
 final class Contents {
   private static final String KAFKAS = "org.apache.kafka.common.serialization.";
-  /** What a deserializer puts where the bytes were no text: then they are not known any more. */
+  /** A deserializer puts it in place of bytes that are no text: then they are not known any more. */
   private static final char REPLACED = '\uFFFD';
 
   private final Serializer<Object> keys;

@@ -10,7 +10,7 @@ import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * The inside of Kafka's own clients, for what their interfaces do not tell.
+ * The inside of Kafka's own clients, for what their interfaces do not offer.
  *
  * <p>It is only read. A client of another make, and a version that has these things elsewhere,
  * leaves them unknown.
@@ -36,7 +36,7 @@ final class Inside {
     return metadata == null ? null : metadata.fetch();
   }
 
-  /** When the client last learnt of all its topics, by the wall clock in ms; 0 if never. */
+  /** The last time that the client learnt of all its topics, by the wall clock in ms; 0 if never. */
   long learntAt() {
     return metadata == null ? 0 : metadata.lastSuccessfulUpdate();
   }

@@ -5,7 +5,7 @@ import java.util.Locale;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigException;
 
-/** The settings by which an interceptor is told what to record, and where. */
+/** The settings of an interceptor: what to record, and where. */
 final class Intercepted {
   static final String RUN = "highwater.recorder.run";
   static final String NAME = "highwater.recorder.name";

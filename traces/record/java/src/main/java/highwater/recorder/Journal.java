@@ -21,7 +21,7 @@ import java.util.zip.CRC32;
  * safe once it is copied, for its checksum is written last. The file is locked while the JVM lives.
  */
 final class Journal {
-  /** How much is mapped at a time. */
+  /** The size that is mapped at a time. */
   static final int WINDOW = 4 << 20;
 
   private static final System.Logger LOG = System.getLogger(Journal.class.getName());
@@ -35,7 +35,7 @@ final class Journal {
   private static final int FILLED = tag("FILL");
   private static final int FILL_SIZE = 12;
   private static final int SUM = 4;
-  /** What every window keeps free, to tell where the next one begins. */
+  /** Kept free at the end of every window, for the entry that leads to the next one. */
   private static final int ROOM = FILL_SIZE + 8;
   private static final int USUAL_ENTRY = 64 << 10;
   private static final byte[] ZEROS = new byte[64 << 10];

@@ -80,7 +80,7 @@ public final class Options {
     return hashes && settings.interceptors() <= ours;
   }
 
-  /** How much the journal reserves at a time: small, for tests. */
+  /** The size that the journal reserves at a time: small, for tests. */
   Options window(int bytes) {
     return new Options(name, commitOrder, hashes, id, bytes);
   }

@@ -63,7 +63,7 @@ final class Outcomes {
           Errors.FENCED_MEMBER_EPOCH,
           Errors.STALE_MEMBER_EPOCH);
 
-  /** Refused of one partition; what became of the others the client does not tell. */
+  /** Refused of one partition; the client does not report what became of the others. */
   private static final Set<Errors> REFUSED_PARTITION =
       EnumSet.of(Errors.OFFSET_METADATA_TOO_LARGE, Errors.INVALID_COMMIT_OFFSET_SIZE);
 

@@ -66,7 +66,7 @@ public final class Recorded {
   }
 
   /**
-   * A consumer, recorded; of its automatic commits an instance does not tell.
+   * A consumer, recorded; an instance does not report its automatic commits.
    *
    * @param client the consumer
    * @param conf its configuration
@@ -82,7 +82,7 @@ public final class Recorded {
   }
 
   /**
-   * A consumer, recorded; of its automatic commits an instance does not tell.
+   * A consumer, recorded; an instance does not report its automatic commits.
    *
    * @param client the consumer
    * @param conf its configuration
@@ -116,7 +116,7 @@ public final class Recorded {
     Settings settings = Settings.consumer(conf);
     RecordedConsumer<K, V> consumer = RecordedConsumer.opened(settings, options, run);
     try {
-      return consumer.around(new KafkaConsumer<>(hooked(settings.given(), consumer::heard)));
+      return consumer.around(new KafkaConsumer<>(hooked(settings.given(), consumer::onCommit)));
     } catch (RuntimeException | Error refusal) {
       consumer.abandon();
       throw refusal;

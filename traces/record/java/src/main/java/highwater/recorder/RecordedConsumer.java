@@ -257,7 +257,7 @@ public final class RecordedConsumer<K, V> extends ConsumerBehind<K, V> {
     seekSomewhere(partitions, () -> client.seekToEnd(partitions));
   }
 
-  /** Where that is, the next poll shows. */
+  /** The next poll shows to which offsets. */
   private void seekSomewhere(Collection<TopicPartition> partitions, Runnable call) {
     long invoked = Clock.now();
     call.run();
@@ -322,7 +322,7 @@ public final class RecordedConsumer<K, V> extends ConsumerBehind<K, V> {
     commits.async(offsets, committer(), callback, ours -> client.commitAsync(offsets, ours));
   }
 
-  /** What a commit without offsets commits, or null where nobody knows. */
+  /** The offsets of a commit without arguments, or null if they are unknown. */
   private Map<TopicPartition, OffsetAndMetadata> consumed() {
     try {
       return inside.consumed();
@@ -331,10 +331,10 @@ public final class RecordedConsumer<K, V> extends ConsumerBehind<K, V> {
     }
   }
 
-  /** The client's interceptor hears of a commit. */
-  void heard(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  /** The client's interceptor reports a commit. */
+  void onCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
     String held = membership();
-    commits.heard(offsets, line -> line.fields(held));
+    commits.taken(offsets, line -> line.fields(held));
   }
 
   @Override

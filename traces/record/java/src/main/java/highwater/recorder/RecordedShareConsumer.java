@@ -71,7 +71,7 @@ public final class RecordedShareConsumer<K, V> implements ShareConsumer<K, V> {
     return recording.name;
   }
 
-  /** The recorder hears the answers before the application. */
+  /** The recorder is given the answers before the application. */
   @Override
   public void setAcknowledgementCommitCallback(AcknowledgementCommitCallback callback) {
     users = callback;

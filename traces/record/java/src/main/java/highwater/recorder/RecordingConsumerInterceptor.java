@@ -53,7 +53,7 @@ public final class RecordingConsumerInterceptor<K, V> implements ConsumerInterce
     return records;
   }
 
-  /** When it was asked for, and by whom, nobody tells; so it counts as the client's own. */
+  /** Neither the time nor the caller of the commit is known; so it counts as the client's own. */
   @Override
   public void onCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
     long seq = recording.call("commit", line -> line.put("auto", true).offsets(offsets).fields(grouped));

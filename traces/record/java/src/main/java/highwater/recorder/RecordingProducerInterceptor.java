@@ -32,7 +32,7 @@ public final class RecordingProducerInterceptor<K, V> implements ProducerInterce
     Topics topics = new Topics(recording, nothing, false);
     Contents contents = Contents.sent(settings.given(), nothing, options.hashed(settings, 1));
     sends = new Sends(recording, new Ids(null), contents, topics, settings);
-    // No transaction is told: checks that ask for it find that it is missing.
+    // Without a transaction: checks that need it find that it is missing.
     sends.inside(new Line().put("transactional_id", settings.transactionalId()).members());
   }
 

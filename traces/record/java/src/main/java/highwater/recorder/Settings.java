@@ -121,7 +121,7 @@ final class Settings {
     return flag("enable.idempotence") && acks().equals("all") && retries() != 0 && few;
   }
 
-  /** How many interceptors may change a record behind the recorder, or before it. */
+  /** The number of interceptors, which may change a record behind the recorder or before it. */
   int interceptors() {
     Object named = parsed.get("interceptor.classes");
     return named instanceof List ? ((List<?>) named).size() : 0;

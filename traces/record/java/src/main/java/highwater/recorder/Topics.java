@@ -92,7 +92,7 @@ final class Topics {
     return !ids.isEmpty();
   }
 
-  /** When the metadata came, by our clock, and rather too early; -1 where nobody knows. */
+  /** The time at which the metadata came, by our clock, and rather too early; -1 if it is unknown. */
   private long since() {
     long learnt = inside.learntAt();
     long wall = System.currentTimeMillis();
