@@ -1,19 +1,13 @@
 """The Java recorder with real Java clients, against our own brokers."""
 
 import subprocess
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from click.testing import CliRunner
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from refimpl.edge.testing.blocking import BlockingCluster
 from tests.traces.record.java.building import java, present
@@ -95,17 +89,22 @@ def test_interceptors_leave_unchecked_what_they_do_not_see(tmp_path: Path) -> No
     assert held & {"C1", "C2", "C3", "C4", "G1", "G4", "G5", "G10", "G13"} == set()
 
 
+def read_all(cluster: BlockingCluster, group: str) -> None:
+    """A share group begins with the first record."""
+    ck: Any = import_module("confluent_kafka.admin")
+    to = {"incremental_operation": ck.AlterConfigOpType.SET}
+    change = ck.ConfigEntry("share.auto.offset.reset", "earliest", **to)
+    named = ck.ConfigResource(ck.ResourceType.GROUP, group, incremental_configs=[change])
+    admin = ck.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.incremental_alter_configs([named])[named].result(10)
+
+
 def test_a_member_of_a_share_group_tells_what_it_was_given_and_what_became_of_it(
     tmp_path: Path,
 ) -> None:
     with BlockingCluster(brokers=1) as cluster:
         cluster.create_topic("orders", partitions=2)
-        change = ConfigEntry(
-            "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
-        )
-        group: Any = ConfigResource(ResourceType.GROUP, "sharers", incremental_configs=[change])
-        admin: Any = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        admin.incremental_alter_configs([group])[group].result(10)
+        read_all(cluster, "sharers")
         shop(cluster, "produce", tmp_path)
         shop(cluster, "share", tmp_path, "group.id=sharers")
     held, found = verdicts(tmp_path)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import orjson
 import pytest
 from attrs import define
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.traces.record.java.building import COMPILED, FORMER, java, present
@@ -31,6 +31,11 @@ pytestmark = [
 ]
 PAGE = 4096
 NOW = 7
+CONTEXTS = (
+    b'{"context":0,"topic":"t","inside":{}}',
+    b'{"context":1,"topic":"t","partition":3}',
+    b'{"context":2,"inside":{}}',
+)
 
 
 @define
@@ -75,21 +80,24 @@ WRITTEN: st.SearchStrategy[tuple[str, Any]] = st.one_of(
 )
 
 
-@settings(max_examples=15)
+@pytest.fixture(scope="module")
+def one_jvm(tmp_path_factory: pytest.TempPathFactory) -> Generator[Writer]:
+    with Writer.of(tmp_path_factory.mktemp("first") / "x.journal") as java:
+        yield java
+
+
 @given(st.lists(WRITTEN, max_size=40))
 def test_java_writes_what_python_writes(
-    tmp_path_factory: pytest.TempPathFactory, written: list[tuple[str, Any]]
+    tmp_path_factory: pytest.TempPathFactory, one_jvm: Writer, written: list[tuple[str, Any]]
 ) -> None:
     """Entries of all kinds, across windows of one page, and the space behind the last one."""
     folder = tmp_path_factory.mktemp("j")
     ours = Journal(folder / "python.journal", PAGE)
-    with Writer.of(folder / "java.journal") as java, pytest.MonkeyPatch.context() as patched:
+    java = one_jvm
+    java.ask("open", folder / "java.journal")
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr("traces.record.journal.now", lambda: NOW)
-        contexts = ({"context": 1, "topic": "t", "partition": 3}, {"context": 2, "inside": {}})
-        head = [
-            orjson.dumps(one) for one in ({"context": 0, "topic": "t", "inside": {}}, *contexts)
-        ]
-        for line in head:
+        for line in CONTEXTS:
             _line(ours, java, line)
         for seq, (kind, what) in enumerate(written):
             if kind == "line":

@@ -10,7 +10,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Base64;
 
-/** Writes a journal as it is told on its input, and says when it has done so. */
+/** Writes journals, one after the other, by the commands on its input; answers each it does not know. */
 final class Journals {
   private Journals() {}
 
@@ -20,6 +20,9 @@ final class Journals {
     for (String line = in.readLine(); line != null; line = in.readLine()) {
       String[] words = line.split(" ", -1);
       switch (words[0]) {
+        case "open":
+          journal = new Journal(Path.of(words[1]), Integer.parseInt(given[1]));
+          break;
         case "line":
           journal.line(raw(words[1]));
           break;
