@@ -119,6 +119,9 @@ final class Commits {
 
   /** An interceptor reports a commit that was taken: the application's, or the client's own. */
   void taken(Map<TopicPartition, OffsetAndMetadata> offsets, Consumer<Line> about) {
+    if (offsets.isEmpty()) {
+      return;
+    }
     for (Asked one : asked) {
       if (one.offsets == null || one.offsets.equals(offsets)) {
         forget(one);

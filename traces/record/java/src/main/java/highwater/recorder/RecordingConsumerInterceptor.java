@@ -56,6 +56,9 @@ public final class RecordingConsumerInterceptor<K, V> implements ConsumerInterce
   /** Neither the time nor the caller of the commit is known; so it counts as the client's own. */
   @Override
   public void onCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    if (offsets.isEmpty()) {
+      return;
+    }
     long seq = recording.call("commit", line -> line.put("auto", true).offsets(offsets).fields(grouped));
     recording.answer(seq, Outcomes.OK, Recording.NOTHING);
   }
