@@ -7,6 +7,7 @@ import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.PartitionInfo;
@@ -106,5 +107,26 @@ abstract class ConsumerBehind<K, V> implements Consumer<K, V> {
   @Override
   public void wakeup() {
     client.wakeup();
+  }
+
+  /**
+   * The same for one partition, as clients before 4.0 have it.
+   *
+   * @param partition the partition
+   * @return its committed offset, or null
+   */
+  public OffsetAndMetadata committed(TopicPartition partition) {
+    return committed(Set.of(partition)).get(partition);
+  }
+
+  /**
+   * The same for one partition, as clients before 4.0 have it.
+   *
+   * @param partition the partition
+   * @param timeout how long to wait
+   * @return its committed offset, or null
+   */
+  public OffsetAndMetadata committed(TopicPartition partition, Duration timeout) {
+    return committed(Set.of(partition), timeout).get(partition);
   }
 }

@@ -348,27 +348,6 @@ public final class RecordedConsumer<K, V> extends ConsumerBehind<K, V> {
     return questions.committed(partitions, membership(), () -> client.committed(partitions, timeout));
   }
 
-  /**
-   * The same for one partition, as clients before 4.0 have it.
-   *
-   * @param partition the partition
-   * @return its committed offset, or null
-   */
-  public OffsetAndMetadata committed(TopicPartition partition) {
-    return committed(Set.of(partition)).get(partition);
-  }
-
-  /**
-   * The same for one partition, as clients before 4.0 have it.
-   *
-   * @param partition the partition
-   * @param timeout how long to wait
-   * @return its committed offset, or null
-   */
-  public OffsetAndMetadata committed(TopicPartition partition, Duration timeout) {
-    return committed(Set.of(partition), timeout).get(partition);
-  }
-
   @Override
   public Map<TopicPartition, Long> beginningOffsets(Collection<TopicPartition> partitions) {
     return questions.listed("earliest", () -> client.beginningOffsets(partitions));
