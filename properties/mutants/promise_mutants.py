@@ -74,9 +74,13 @@ def promise_mutants(module: str, tree: SpecTree | None = None) -> list[PromiseMu
     return list(found.values())
 
 
-def joined_promises(mutants: Sequence[PromiseMutant], tree: SpecTree) -> str:
-    """The module with all of these in it, numbered from 1, behind the variable `mutant`."""
-    text = source(mutants[0].module, tree)
+def joined_promises(
+    mutants: Sequence[PromiseMutant], tree: SpecTree, text: str | None = None
+) -> str:
+    """The module, or this text of it, with all of these in it, numbered from 1, behind the
+    variable `mutant`.
+    """
+    text = source(mutants[0].module, tree) if text is None else text
     formulas: dict[tuple[int, int], list[tuple[int, str]]] = {}
     for number, one in enumerate(mutants, start=1):
         formulas.setdefault((one.start, one.end), []).append((number, one.formula))

@@ -78,7 +78,8 @@ class JudgedModule:
         rows = ", ".join(f"`{cfg}`" for cfg in self.trials.unasked.get(name, ()))
         owed = f" (not asked to the end: {rows})" if rows else ""
         noticed = self.trials.found.get(name)
-        return (f"`{noticed.cfg}`: {noticed.by}" if noticed else "nothing") + owed
+        told = f"`{noticed.cfg}`: {noticed.by}" if noticed else "nothing"
+        return told.replace("|", "\\|") + owed
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -309,9 +310,11 @@ def promise_page(results: Sequence[JudgedModule]) -> Iterator[str]:
         "out, as far as its place in the formula shows it. A mutant is noticed if a `bug_` row "
         "that broke the promise passes with it, if an `ok_` row does not pass, or if TLC finds no "
         "meaning in it. Where the row breaks the mutant as well, but with a counterexample of "
-        "another length than the pinned one, only that length tells. *Rate* is what is noticed or "
-        "explained. Definitions that the rules need as well are mutated with the "
-        "[rules](spec-mutants.md), and promises of another module with that one."
+        "another length than the pinned one, only that length tells. For a promise that no `bug_` "
+        "row breaks, or not in each part, `[controls]` of `verdicts.toml` names mutants of the "
+        "rules that break it: *with* one of these a weakened promise must break as well. *Rate* is "
+        "what is noticed or explained. Definitions that the rules need as well are mutated with "
+        "the [rules](spec-mutants.md), and promises of another module with that one."
     )
     yield ""
     yield from promise_table(results)

@@ -137,8 +137,10 @@ class Table:
     guards: Guards = Guards()
     mutants: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     """By which checks each known bug of the machines is found."""
-    controls: Mapping[str, str] = field(factory=dict[str, str])
-    """Promises that no `bug_` row breaks, and the mutant of the spec that breaks each."""
+    controls: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    """Promises that no `bug_` row breaks, or not in all their parts, and the mutants of the spec
+    that break them.
+    """
     refusals: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     """The refusal of each guard, by `guard` or `Action: guard`: errors by their Kafka names."""
     recordings: Recordings = Recordings()
@@ -210,7 +212,7 @@ def load(module: str, tree: SpecTree) -> Table:
         _scopes(path, data, verdicts),
         _guards(path, data),
         _lists(path, data, "mutants"),
-        _typed(data, "controls", dict, f"{path}: ", {}),
+        _controls(path, data),
         _lists(path, data, "refusals"),
         _recordings(path, data),
     )
@@ -220,6 +222,14 @@ def _lists(path: Path, data: Mapping[str, Any], name: str) -> dict[str, tuple[st
     """A table of lists."""
     found = _typed(data, name, dict, f"{path}: ", {})
     return {key: tuple(_typed(found, key, list, f"{path}: [{name}]: ")) for key in found}
+
+
+def _controls(path: Path, data: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """One mutant for each promise, or several."""
+    found = _typed(data, "controls", dict, f"{path}: ", {})
+    where = f"{path}: [controls]: "
+    told = {key: _typed(found, key, (str, list), where) for key in found}
+    return {key: (one,) if isinstance(one, str) else tuple(one) for key, one in told.items()}
 
 
 def _diagram(path: Path, data: Mapping[str, Any]) -> Diagram:

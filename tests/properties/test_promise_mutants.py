@@ -8,7 +8,7 @@ import pytest
 from properties.mutants import spec_command
 from properties.mutants.promise_mutants import joined_promises, mutated_promise, promise_mutants
 from properties.mutants.spec_trials import judged
-from properties.tla import SpecTree
+from properties.tla import InputError, SpecTree
 from properties.tla.checker import Status
 from properties.tla.tlc import Tlc
 
@@ -107,6 +107,40 @@ def test_what_no_row_needs_is_alive_and_the_rest_is_noticed(toy: SpecTree) -> No
     assert found["Bounded: ~(n < 9) -> (n < 9)"] == "bug_unbounded: Bounded holds"
     assert [name for name in trials.alive if name.startswith("Grows")], "no bug_ row breaks it"
     assert judged("Toy", toy, of_promises=True) == trials  # from the cache
+
+
+def with_control(toy: SpecTree, control: str) -> None:
+    """Another step, which never comes but with a mutant, and that as the control of Grows."""
+    module = toy.folder("Toy") / "Toy.tla"
+    down = "Down == /\\ x > 0\n        /\\ y > 5\n        /\\ x' = x - 1\n        /\\ y' = y\n"
+    module.write_text(module.read_text().replace("Next == Up\n", f"{down}Next == Up \\/ Down\n"))
+    table = toy.folder("Toy") / "verdicts.toml"
+    table.write_text(f'{table.read_text()}[controls]\nGrows = "{control}"\n')
+
+
+def test_a_promise_that_a_mutant_of_the_rules_breaks_is_asked_of_it(toy: SpecTree) -> None:
+    with_control(toy, "Down: y > 5 -> TRUE")
+    trials = judged("Toy", toy, of_promises=True)
+    found = {name: str(one) for name, one in trials.found.items()}
+    said = r"Grows: x' >= x /\ (x > 0 => y' >= y)"
+    assert (
+        found[rf"{said} -> TRUE /\ (x > 0 => y' >= y)"]
+        == "ok: Grows holds with `Down: y > 5 -> TRUE`"
+    )
+    assert rf"{said} -> x' >= x /\ TRUE" in trials.alive, "no control makes y fall"
+    assert judged("Toy", toy, of_promises=True) == trials  # from the cache
+
+
+def test_a_control_that_breaks_nothing_is_named(toy: SpecTree) -> None:
+    with_control(toy, "Down: x > 0 -> TRUE")
+    with pytest.raises(InputError, match=r"\[controls\] Grows: Down: x > 0 -> TRUE: no row breaks"):
+        judged("Toy", toy, of_promises=True)
+
+
+def test_a_control_that_is_no_mutant_is_named(toy: SpecTree) -> None:
+    with_control(toy, "Down: y > 6 -> TRUE")
+    with pytest.raises(InputError, match="Grows: no mutant 'Down: y > 6 -> TRUE'"):
+        judged("Toy", toy, of_promises=True)
 
 
 def test_a_counterexample_of_another_length_is_told_apart(toy: SpecTree) -> None:
