@@ -298,7 +298,7 @@ Failover ==
     /\ fresh
     /\ phase' = IF RejoinAll THEN "joining" ELSE "stable"
     /\ leader' = IF RejoinAll THEN Nobody ELSE leader
-    /\ fresh' = RejoinAll /\ UNCHANGED <<kind, epoch, targetEpoch, target, member, life, waiting>> /\ Stays
+    /\ UNCHANGED <<kind, epoch, targetEpoch, target, fresh, member, life, waiting>> /\ Stays
 
 -----------------------------------------------------------------------------
 (* A client that does what it was told: it gives up, and takes.             *)
@@ -343,8 +343,33 @@ WithinSize ==
     /\ kind = "consumer" => Size <= ConsumerMax
     /\ kind = "classic" => (IF phase = "joining" THEN Cardinality(waiting) ELSE Size) <= ClassicMax
 
-(* In a consumer group nobody waits: all are told to join again.            *)
-Answered == kind = "consumer" => waiting = {}
+(* Who waits for a join waits for others, and who waits for a sync for the  *)
+(* leader. In a consumer group nobody waits: all are told to join again.    *)
+Answered ==
+    /\ kind = "consumer" \/ phase = "stable" => waiting = {}
+    /\ phase = "joining" => waiting \subseteq Known /\ waiting # Known
+    /\ phase = "assigning" => leader \in Known /\ waiting = Known \ {leader}
+
+(* A classic group has a phase and a leader, and a consumer group a target; *)
+(* neither has what is the other's, and a group that nobody is in has       *)
+(* nothing.                                                                 *)
+NothingIsKept ==
+    /\ kind # "classic" => phase = "stable" /\ leader = Nobody
+    /\ kind # "consumer" => targetEpoch = 0 /\ target = NoTarget
+    /\ kind = "none" => epoch = 0
+
+(* A target is of the group's epoch or an earlier one, no member is beyond  *)
+(* it, and only members are in it.                                          *)
+TargetOfMembers ==
+    kind = "consumer" =>
+        /\ targetEpoch <= epoch
+        /\ \A m \in Known : member[m].epoch <= targetEpoch
+        /\ \A p \in Partitions : target[p] \in Known \cup {Nobody}
+
+(* A client was told what it is given, where all are in the generation, and *)
+(* in a consumer group once it has the epoch of the target.                 *)
+KnowsAssignment ==
+    phase = "stable" => \A m \in Members : member[m].epoch = targetEpoch => told[m] = member[m].assigned
 
 (* Members that could be a classic group are one.                           *)
 NotLeftAlone ==
@@ -376,6 +401,87 @@ MembersStay ==
 
 (* Generations and epochs are one sequence.                                 *)
 EpochNeverFalls == [][(kind # "none" /\ kind' # "none") => epoch' >= epoch]_vars
+
+(* A member leads a classic group. Only where a downgraded group was loaded *)
+(* nobody does, until all have joined.                                      *)
+Led ==
+    [][kind' = "classic" =>
+        IF leader' = Nobody THEN kind = "classic" /\ phase' = "joining" /\ (fresh \/ leader = Nobody)
+        ELSE leader' \in Known']_group
+
+(* Another coordinator loads a downgraded group as it was written: nobody   *)
+(* has joined or left since.                                                *)
+LoadsAsWritten == [][fresh' => phase' = "joining" /\ waiting' = {} /\ (fresh => member' = member)]_group
+
+(* A process has one protocol, and only an instance id has a next process.  *)
+OneProtocol ==
+    [][\A m \in Members :
+        /\ life'[m] # life[m] => m <= Static
+        /\ m \in Known \cap Known' =>
+            (life'[m] = life[m]) = (member'[m].protocol = member[m].protocol)]_<<member, life>>
+
+(* Each member that comes to a consumer group or leaves it begins an epoch, *)
+(* and nothing else does.                                                   *)
+EpochsCountMembers ==
+    [][(kind = "consumer" /\ kind' = "consumer") =>
+        epoch' = epoch + Cardinality({m \in Members : (m \in Known) # (m \in Known')})]_group
+
+(* An epoch has one target.                                                 *)
+OneTargetPerEpoch ==
+    [][(kind = "consumer" /\ kind' = "consumer" /\ \E p \in Partitions : target'[p] \notin {target[p], Nobody}) =>
+        targetEpoch' > targetEpoch]_group
+
+(* Availability. Who is new is let in, unless the group is full or may not  *)
+(* go over; a classic group that is being joined is full with those that    *)
+(* have joined.                                                             *)
+NewcomersAreAnswered ==
+    epoch < MaxEpoch => \A m \in Members \ Known :
+        /\ kind # "consumer" =>
+            (ENABLED JoinClassic(m)) = ((IF phase = "joining" THEN Cardinality(waiting) ELSE Size) < ClassicMax)
+        /\ kind = "classic" =>
+            (ENABLED (\E newTarget \in [Partitions -> 0..M] : Upgrade(m, newTarget))) = (Upgrades /\ Size < ConsumerMax)
+        /\ kind = "consumer" => \A protocol \in {"classic", "consumer"} :
+            (ENABLED Enter(m, protocol)) = (Size < ConsumerMax)
+
+(* The next process of a static member, with the other protocol, is let in  *)
+(* unless the group is full or may not go over, as if it were a new member. *)
+(* The last one of the consumer protocol makes the group classic.           *)
+SuccessorsAreAnswered ==
+    epoch < MaxEpoch => \A m \in (1..Static) \cap Known : life[m] < MaxLife =>
+        /\ kind = "classic" =>
+            (ENABLED (\E newTarget \in [Partitions -> 0..M] : UpgradeBy(m, newTarget))) = (Upgrades /\ Size < ConsumerMax)
+        /\ kind = "consumer" =>
+            LET last == {n \in Known : member[n].protocol = "consumer"} = {m}
+            IN  IF last /\ Downgrades /\ Size <= ClassicMax
+                THEN ENABLED Succeed(m) /\ ~ENABLED TakeOver(m)
+                ELSE ~ENABLED Succeed(m) /\ (ENABLED TakeOver(m)) = (Size < ConsumerMax)
+
+(* Members may leave, and send heartbeats. Who joins again while all are    *)
+(* asked to is let in or turned away; otherwise a client joins again if it  *)
+(* has something new to say, and only then. Leaders may assign, and targets *)
+(* be computed.                                                             *)
+MembersAreAnswered ==
+    /\ phase = "assigning" => ENABLED (\E newTarget \in [Partitions -> 0..M] : Complete(newTarget))
+    /\ kind = "consumer" /\ targetEpoch < epoch =>
+        ENABLED (\E newTarget \in [Partitions -> 0..M] : ComputeTarget(newTarget))
+    /\ \A m \in Known \ waiting :
+        /\ kind = "classic" /\ epoch < MaxEpoch =>
+            /\ ENABLED LeaveClassic(m)
+            /\ owned[m] = told[m] =>
+                IF phase = "joining" THEN (ENABLED Rejoin(m)) # (ENABLED TurnAway(m))
+                ELSE (ENABLED Rejoin(m)) = (owned[m] # member[m].said)
+        /\ kind = "consumer" =>
+            /\ epoch < MaxEpoch => ENABLED LeaveConsumer(m)
+            /\ member[m].protocol = "consumer" \/ owned[m] = told[m] => ENABLED Beat(m)
+
+(* Only members are answered as such, and those that wait for no answer. A  *)
+(* classic client joins once it has done what it was told.                  *)
+OnlyMembersAsk ==
+    \A m \in Members :
+        /\ m \notin Known \ waiting =>
+            ~ENABLED (Rejoin(m) \/ TurnAway(m) \/ LeaveClassic(m) \/ Beat(m) \/ TakeOver(m) \/ LeaveConsumer(m))
+        /\ m \notin Known => ~ENABLED (\E newTarget \in [Partitions -> 0..M] : UpgradeBy(m, newTarget))
+        /\ owned[m] # told[m] /\ member[m].protocol = "classic" => ~ENABLED (Rejoin(m) \/ TurnAway(m) \/ Beat(m))
 
 -----------------------------------------------------------------------------
 (* Probes *)
