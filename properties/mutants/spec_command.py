@@ -136,7 +136,10 @@ def of_specs(
             text = _text_of(module)  # before: a process that waits for answers may write meanwhile
             before = kept(module, stale=True, of_promises=of_promises)
             trials = kept(module, of_promises=of_promises)
-            trials = trials or judged(module, before=before, of_promises=of_promises)
+            of_rules = kept(module, stale=True) if of_promises else None
+            trials = trials or judged(
+                module, before=before, of_promises=of_promises, of_rules=of_rules
+            )
             results.append(with_reasons(trials, of_promises=of_promises))
             console.print(f"{module}: {trials.cpu_s:.0f} CPU s when it was asked", highlight=False)
             if update:

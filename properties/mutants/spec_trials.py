@@ -82,10 +82,12 @@ def judged(
     tree: SpecTree | None = None,
     before: Trials | None = None,
     of_promises: bool = False,
+    of_rules: Trials | None = None,
 ) -> Trials:
     """The verdict on every mutant of a module's rules or of its promises, from the cache or TLC.
 
-    What noticed a mutant `before` is asked first: most often it still does.
+    What noticed a mutant `before` is asked first: most often it still does. Likewise the row that
+    noticed a mutant of the rules is the first one that breaks as its promise's control.
     """
     tree = tree or SpecTree()
     table = load(module, tree)
@@ -97,7 +99,7 @@ def judged(
             asking.ask(row, only=known & before.by_property)
     for row in sorted(table.verdicts, key=_turn_of_promises if of_promises else _turn):
         if of_promises and row.kind is Purpose.OK and not asking.controlled:
-            asking.ask_controls()
+            asking.ask_controls(of_rules)
         if (row.distinct or 0) <= TOO_LARGE:
             asking.ask(row)
     for row in [*asking.lasting]:
@@ -136,12 +138,15 @@ class _Asking:
             outcome = evolve(outcome, late=[])  # they are asked again
         self._take(row, outcome)
 
-    def ask_controls(self) -> None:
+    def ask_controls(self, of_rules: Trials | None) -> None:
         """Ask of each promise that mutants of the rules break which of its own still break."""
         self.controlled = True
+        found = of_rules.found if of_rules else dict[str, Noticed]()
         small = [one for one in sorted(self.table.verdicts, key=_turn) if _passes_small(one)]
         for control in controls(self.table, self.tree):
-            if not any(self._breaks(row, control) for row in small):
+            known = found[control.mutant.name].cfg if control.mutant.name in found else None
+            rows = sorted(small, key=lambda row: row.cfg != known)
+            if not any(self._breaks(row, control) for row in rows):
                 named = f"[controls] {control.promise}: {control.mutant.name}"
                 raise InputError(f"{self.table.path}: {named}: no row breaks with it")
 

@@ -251,7 +251,7 @@ def test_answers_are_kept_with_the_text_that_was_asked_about(
         return text[0]
 
     def written_meanwhile(
-        module: str, before: Trials | None, *, of_promises: bool = False
+        module: str, before: Trials | None, *, of_promises: bool, of_rules: Trials | None
     ) -> Trials:
         text[0] = "after"
         return Trials(module)
