@@ -127,7 +127,7 @@ def test_a_promise_that_a_mutant_of_the_rules_breaks_is_asked_of_it(toy: SpecTre
         found[rf"{said} -> TRUE /\ (x > 0 => y' >= y)"]
         == "ok: Grows holds with `Down: y > 5 -> TRUE`"
     )
-    assert rf"{said} -> x' >= x /\ TRUE" in trials.alive, "no control makes y fall"
+    assert rf"{said} -> x' >= x /\ (TRUE)" in trials.alive, "no control makes y fall"
     assert judged("Toy", toy, of_promises=True) == trials  # from the cache
 
 
