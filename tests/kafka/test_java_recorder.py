@@ -223,9 +223,9 @@ def test_members_that_come_and_go_and_die_are_accused_of_nothing(
 ) -> None:
     violated = recordings.violated(run)
     assert {v["verdict"] for v in violated.values()} <= {"allowed"}, violated
-    # The member that died had not committed what it read, so another one read it again.
-    assert set(violated) == {"G9"}
-    assert violated["G9"]["count"] > 0
+    # What the member that died had not committed, another one read again.
+    assert set(violated) <= {"G9"}
+    assert run != "at-least-once" or violated["G9"]["count"] > 0
     epochs = {"G1", "G4"} if run.endswith("consumer") else set[str]()
     assert {*ALWAYS, *MEMBERS} - epochs <= recordings.held(run)
 

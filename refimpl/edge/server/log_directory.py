@@ -5,6 +5,7 @@
 
 import fcntl
 import os
+import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -332,19 +333,25 @@ def _begin(directories: Sequence[FileDirectory], *, are_all: bool = True) -> Beg
 
     Nothing was lost only if all of them say so of the same process, and no directory is gone that
     it had: its logs would be made anew, and empty. One that cannot be read is remembered, because
-    a later process may be given other directories in its place.
+    a later process may be given other directories in its place. Where no directory knows a process
+    before, the clock gives the number: a disk that was emptied must not make the next process look
+    like the first one.
     """
     lasts = [last for one in directories if (last := one.last_process()) is not None]
     ids = [one.directory_id for one in directories]
     epochs = {last["broker_epoch"] for last in lasts}
     is_whole = all({*last.get("directories", ())} <= {*ids} for last in lasts)
     same_boot = all(last["boot_id"] == named_boot() != "" for last in lasts)
-    incarnation = max((last["incarnation"] for last in lasts), default=0) + 1
+    incarnation = max((last["incarnation"] + 1 for last in lasts), default=_clock_ms())
     before = [] if are_all else [one for last in lasts for one in last.get("directories", ())]
     for one in directories:
         one.begin_as(incarnation, list(dict.fromkeys([*ids, *before])))
     survived = epochs.pop() if len(epochs) == 1 and same_boot and is_whole else -1
     return Begun(incarnation, survived, is_whole)
+
+
+def _clock_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def properties_of(path: Path) -> dict[str, str]:

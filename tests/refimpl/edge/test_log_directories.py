@@ -408,11 +408,14 @@ def begun(*paths: Path, epoch: int) -> tuple[int, int, bool]:
 
 @pytest.fixture
 def one_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that names the boot of this machine, also where there is no /proc."""
+    """The file that names the boot of this machine, also where there is no /proc; and its clock,
+    from which the first process has its number.
+    """
     named = tmp_path / "boot_id"
     named.write_text("one")
     monkeypatch.setattr("refimpl.boots.BOOT_ID", named)
     monkeypatch.setattr("refimpl.boots._session", str)
+    monkeypatch.setattr("refimpl.edge.server.log_directory._clock_ms", lambda: 1)
     return named
 
 
