@@ -342,7 +342,7 @@ def _begin(directories: Sequence[FileDirectory], *, are_all: bool = True) -> Beg
     epochs = {last["broker_epoch"] for last in lasts}
     is_whole = all({*last.get("directories", ())} <= {*ids} for last in lasts)
     same_boot = all(last["boot_id"] == named_boot() != "" for last in lasts)
-    incarnation = max((last["incarnation"] + 1 for last in lasts), default=_clock_ms())
+    incarnation = max((last["incarnation"] + 1 for last in lasts), default=_clock_us())
     before = [] if are_all else [one for last in lasts for one in last.get("directories", ())]
     for one in directories:
         one.begin_as(incarnation, list(dict.fromkeys([*ids, *before])))
@@ -350,8 +350,8 @@ def _begin(directories: Sequence[FileDirectory], *, are_all: bool = True) -> Beg
     return Begun(incarnation, survived, is_whole)
 
 
-def _clock_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _clock_us() -> int:
+    return time.time_ns() // 1_000
 
 
 def properties_of(path: Path) -> dict[str, str]:

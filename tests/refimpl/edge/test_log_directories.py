@@ -415,7 +415,7 @@ def one_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     named.write_text("one")
     monkeypatch.setattr("refimpl.boots.BOOT_ID", named)
     monkeypatch.setattr("refimpl.boots._session", str)
-    monkeypatch.setattr("refimpl.edge.server.log_directory._clock_ms", lambda: 1)
+    monkeypatch.setattr("refimpl.edge.server.log_directory._clock_us", lambda: 1)
     return named
 
 
