@@ -22,11 +22,6 @@ JAR = BUILT / "highwater-recorder.jar"
 COMPILED, FORMER = "4.3.1", "3.9.1"  # what it is compiled against, and the oldest that it serves
 
 
-def present() -> bool:
-    """True if there is a compiler of Java, and Maven, which brings Kafka's clients."""
-    return all(map(shutil.which, ("javac", "mvn")))
-
-
 def recorder_jar() -> Path:
     """The jar, built anew if a source is younger."""
     with _alone():

@@ -10,14 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from refimpl.edge.testing.blocking import BlockingCluster
-from tests.traces.record.java.building import java, present
+from tests.traces.record.java.building import java
 from traces.api import check, load
 from traces.record.cli import record_scan
 
 pytestmark = [
-    pytest.mark.java,
-    pytest.mark.slow,
-    pytest.mark.skipif(not present(), reason="needs a JDK and Maven, which brings Kafka's clients"),
+    pytest.mark.kafka,  # its clients come through Maven
     pytest.mark.xdist_group("java-recorder"),
 ]
 COUNT = 500

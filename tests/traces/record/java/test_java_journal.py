@@ -18,15 +18,14 @@ from attrs import define
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.traces.record.java.building import COMPILED, FORMER, java, present
+from tests.traces.record.java.building import COMPILED, FORMER, java
 from traces.record import StillRunningError, settle
 from traces.record.entries import NO_ID, POLL, POLLED, SIZE, entries, trailers
 from traces.record.journal import Journal
 from traces.record.process import clock_domain, now
 
 pytestmark = [
-    pytest.mark.java,
-    pytest.mark.skipif(not present(), reason="needs a JDK and Maven, which brings Kafka's clients"),
+    pytest.mark.kafka,  # its clients come through Maven
     pytest.mark.xdist_group("java-recorder"),
 ]
 PAGE = 4096

@@ -8,15 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.traces.record.java.building import COMPILED, FORMER, java, present
+from tests.traces.record.java.building import COMPILED, FORMER, java
 from traces.record import settle
 from traces.record.digest import digest
 from traces.record.errors import CODES, NAMES, commit_outcome, send_outcome
 from traces.record.ids import HEADER, text
 
 pytestmark = [
-    pytest.mark.java,
-    pytest.mark.skipif(not present(), reason="needs a JDK and Maven, which brings Kafka's clients"),
+    pytest.mark.kafka,  # its clients come through Maven
     pytest.mark.xdist_group("java-recorder"),
 ]
 VERSIONS = pytest.mark.parametrize("version", [COMPILED, FORMER])
