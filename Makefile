@@ -118,7 +118,7 @@ test-everyday: java setup ## Play what people do to a healthy cluster: ARGS="gro
 test-kafka: java setup ## Let real Kafka judge the storage: its jars come through Maven
 	@command -v mvn > /dev/null || { echo "Maven brings the jars of Apache Kafka, and mvn is not on PATH." \
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
-	$(BIN)/pytest -m kafka tests/kafka $(ARGS)
+	$(BIN)/pytest -m kafka tests/kafka tests/traces/record/java $(ARGS)
 
 test-faults: java setup ## Break broker processes on ZooKeeper 200 times; goes on where it was
 	$(BIN)/python -m chaos.real.stored.faults $(ARGS)
