@@ -34,7 +34,7 @@ verify-full: java setup ## The same with the models, proofs and scopes that take
 
 test: java setup lint pytest ## Run the gates: lint, types, import rules, tests
 
-test-slow: java setup ## Run the tests that take longer than six CPU-seconds
+test-slow: java setup ## Run the tests that need Spark, or more than six CPU-seconds
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup -m "slow and not kafka and not cluster" $(ARGS)
 
 setup: $(READY) ## Make .venv from the lock (again only when the lock changed)

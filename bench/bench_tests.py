@@ -24,7 +24,8 @@ FOLDER = "HIGHWATER_CPU_SECONDS"
 #: A test that takes longer is slow.
 LIMIT_S = 6.0
 HEAD = """\
-# Tests that take more than six CPU-seconds: `make test-slow` runs them, and `make test` does not.
+# Tests that take more than six CPU-seconds: `make test-slow` runs them, and those with Spark;
+# `make test` does not.
 # `python -m bench.bench_tests --write` makes this list.
 """
 #: What is stale or forbidden in the code is said at once.

@@ -47,12 +47,12 @@ _SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text(encoding="utf-8
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the slow tests, and those that use Spark; these run in one process: one session."""
     for item in items:
-        if item.nodeid.partition("[")[0] in _SLOW:
-            item.add_marker(pytest.mark.slow)
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if item.get_closest_marker("spark") or item.nodeid.partition("[")[0] in _SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
