@@ -98,7 +98,7 @@ class Run:
 
     @property
     def model(self) -> ModelConfig:
-        """Where a property must break, only with that one."""
+        """The row's model; if a property must break, it asks for that one alone."""
         model = ModelConfig.read(self.tree.model(self.module, self.row.cfg))
         if self.broken is None:
             return model

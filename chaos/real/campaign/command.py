@@ -1,11 +1,12 @@
 """`highwater chaos real`: break the processes of a real cluster by seed, and judge both sides."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -147,6 +148,8 @@ def _played(
         if verdict is None:
             try:
                 verdict = campaign.run(plan, version, folder)
+            except KeyboardInterrupt:
+                _interrupted(folder)
             except (UnknownReleaseError, NoMavenError) as missing:
                 raise Refused(str(missing)) from None
             click.echo("\n".join(verdict["summary"]))
@@ -161,3 +164,13 @@ def _played(
     if len(plans) > 1:
         click.echo("\n".join(campaign.summary(verdicts)))
     return verdicts
+
+
+def _interrupted(folder: Path) -> NoReturn:
+    """End at once: all processes have ended, and journals are on disk.
+
+    librdkafka's clients of threads that go on may hold up the end of an interpreter for ever.
+    """
+    click.echo(f"interrupted; what was recorded is in {folder}", err=True)
+    sys.stdout.flush()
+    os._exit(INTERRUPTED)
