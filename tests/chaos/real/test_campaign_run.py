@@ -14,7 +14,7 @@ from attrs import evolve
 from click.testing import CliRunner
 
 from chaos.cli import chaos
-from chaos.real.campaign import campaign
+from chaos.real.campaign import campaign, command
 from chaos.real.campaign.draw import draw
 from chaos.real.campaign.plan import ClientsPlan, GroupPlan, Plan, Step, TopicPlan
 from tests.refimpl.edge.patience import PATIENCE_S, until
@@ -104,9 +104,13 @@ def test_a_campaign_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Mon
         (folder / campaign.VERDICT).write_bytes(orjson.dumps(verdict))
         return verdict
 
+    def ended(_: Path) -> None:
+        raise SystemExit(command.INTERRUPTED)  # and not the process of all these tests
+
     monkeypatch.setattr(campaign, "run", run)
+    monkeypatch.setattr(command, "_interrupted", ended)
     given = ["real", "--seeds", "1-3", "--target", "highwater", "--out", str(tmp_path / "out")]
-    assert CliRunner().invoke(chaos, given).exit_code == 1  # click's own, outside our command
+    assert CliRunner().invoke(chaos, given).exit_code == command.INTERRUPTED
     done = CliRunner().invoke(chaos, given)
     assert done.exit_code == 0, done.output
     assert played == [1, 2, 2, 3]
@@ -118,9 +122,9 @@ def test_an_interrupted_run_leaves_no_process_and_keeps_what_was_recorded(tmp_pa
     plan = evolve(small(), minutes=5.0)
     (tmp_path / "plan.json").write_bytes(plan.as_json())
     arguments = ("chaos", "real", "--replay", tmp_path / "plan.json", "--out", out)
-    command = [sys.executable, "-m", "refimpl", *map(str, arguments)]
+    program = [sys.executable, "-m", "refimpl", *map(str, arguments)]
     with (tmp_path / "said").open("w") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+        process = subprocess.Popen(program, stdout=said, stderr=said, start_new_session=True)
     folder = out / f"highwater-{SEED}"
     try:
         until(lambda: any((folder / "run").glob("idempotent#0.journal")))
@@ -132,6 +136,9 @@ def test_an_interrupted_run_leaves_no_process_and_keeps_what_was_recorded(tmp_pa
         assert alive == []
         assert gone
     finally:
+        if process.poll() is None:  # it did not end, and neither would its brokers
+            for one in psutil.Process(process.pid).children(recursive=True):
+                one.kill()
         process.kill()
         process.wait()
     assert not (folder / campaign.VERDICT).exists()
