@@ -97,7 +97,7 @@ def highwater(folder: Path, settings: Mapping[str, str]) -> Generator[OwnTarget]
     try:
         yield from _serving(parent, folder)
     finally:
-        _end(parent, folder)
+        end(parent, folder)
 
 
 def _serving(parent: "subprocess.Popen[str]", folder: Path) -> Generator[OwnTarget]:
@@ -112,21 +112,27 @@ def _serving(parent: "subprocess.Popen[str]", folder: Path) -> Generator[OwnTarg
         yield OwnTarget(parent, folder, ports, proxies)
 
 
-def _end(parent: "subprocess.Popen[str]", folder: Path) -> None:
-    """SIGTERM lets the parent end its children; whoever is left is killed by id."""
+def end(parent: "subprocess.Popen[str]", folder: Path) -> None:
+    """SIGTERM lets the parent end its children; after STOP_S or a second Ctrl-C, all are killed."""
     parent.terminate()
     try:
-        parent.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        parent.kill()
-        parent.wait()
-        said = (folder / "errors.log").read_text(errors="replace")
-        for node, pid in _STARTED.findall(said):
-            if f"broker {node}, process {pid}, has ended" not in said:
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-    assert parent.stdout is not None
-    parent.stdout.close()
+        with suppress(subprocess.TimeoutExpired):
+            parent.wait(STOP_S)
+    finally:
+        if parent.poll() is None:
+            _kill(parent, folder)
+        assert parent.stdout is not None
+        parent.stdout.close()
+
+
+def _kill(parent: "subprocess.Popen[str]", folder: Path) -> None:
+    parent.kill()
+    parent.wait()
+    said = (folder / "errors.log").read_text(errors="replace")
+    for node, pid in _STARTED.findall(said):
+        if f"broker {node}, process {pid}, has ended" not in said:
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def _exists(pid: int) -> bool:
