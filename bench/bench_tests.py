@@ -28,7 +28,7 @@ HEAD = """\
 # `make test` does not.
 # `python -m bench.bench_tests --write` makes this list.
 """
-#: What is stale or forbidden in the code is said at once.
+#: Tests of the whole repository stay in `make test`: they report stale pages at once.
 NEVER = ("tests/test_",)
 
 

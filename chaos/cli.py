@@ -118,8 +118,7 @@ def chaos(
 
     Each seed sets a cluster of three brokers, a controller, producers and a consumer group up in
     its own way, lets a script of faults loose on it, heals everything, and demands that it gets
-    well. What must hold is judged at each step; what the seed's settings permit to be lost is
-    counted.
+    well. Promises are judged at each step; losses that the seed's settings permit are counted.
 
     Exit code 0: every promise was kept; 1: one was broken, or something that must happen in so
     many seeds never did; 2: bad input.

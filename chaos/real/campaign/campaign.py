@@ -23,12 +23,12 @@ def run(plan: Plan, version: str, folder: Path) -> dict[str, Any]:
         folder.rename(kept)
     played = play(plan, version, folder)
     judged = judge(played, folder)
-    text = "\n".join([*report.lines(played, judged), ""])
+    summary = [*report.lines(played, judged)]
+    text = "\n".join([*summary, ""])
     for name, said in judged.texts.items():
         text += f"\n{name}\n\n{said}"
     (folder / "report.txt").write_text(text, encoding="utf-8")
-    verdict = report.as_json(played, judged) | {"version": version}
-    verdict["summary"] = [*report.lines(played, judged)]
+    verdict = report.as_json(played, judged) | {"version": version, "summary": summary}
     if not verdict["exit_code"]:  # the logs of brokers are for who follows a find
         shutil.rmtree(folder / "cluster", ignore_errors=True)
     (folder / VERDICT).write_bytes(orjson.dumps(verdict, option=orjson.OPT_INDENT_2))
@@ -41,7 +41,7 @@ def verdict_of(folder: Path) -> dict[str, Any] | None:
     return orjson.loads(file.read_bytes()) if file.exists() else None
 
 
-def summary(verdicts: Iterable[dict[str, Any]]) -> Iterator[str]:
+def overview(verdicts: Iterable[dict[str, Any]]) -> Iterator[str]:
     """The campaign so far: what was found, when, and under which kinds of faults."""
     verdicts = list(verdicts)
     played = sum(one["minutes"] for one in verdicts)

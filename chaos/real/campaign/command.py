@@ -162,7 +162,7 @@ def _played(
             for line in shrunk(plan, verdict, version, folder, times, budget * 60):
                 click.echo(line)
     if len(plans) > 1:
-        click.echo("\n".join(campaign.summary(verdicts)))
+        click.echo("\n".join(campaign.overview(verdicts)))
     return verdicts
 
 

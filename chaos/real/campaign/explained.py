@@ -27,7 +27,7 @@ KNOWN = (
         "these partitions are likely deleted already and hence can be skipped",
     ),
 )
-#: What follows where a transaction does not end: who waits for it, waits for ever.
+#: The consequence of a transaction that does not end: its client waits for ever.
 FOLLOWS = "transactional clients do not go on"
 
 

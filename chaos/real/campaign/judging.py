@@ -18,7 +18,7 @@ from chaos.real.campaign.running import Played
 from chaos.real.campaign.vocabulary import KAFKA
 
 CANNOT_S = 3_600
-#: What a run must have judged. librdkafka may lack offsets that other promises of the log need.
+#: A run must have judged these. librdkafka may lack offsets that other promises of the log need.
 DEMANDED = ("L4",)
 
 
@@ -46,7 +46,7 @@ class Judged:
     #: Why something could not be judged
     unjudged: list[str] = field(factory=list[str])
     checks: Mapping[str, str] = field(factory=dict[str, str])
-    #: What the agents' steps were, by partition
+    #: The agents' steps, by partition
     partitions: Mapping[str, Any] = field(factory=dict[str, Any])
     texts: dict[str, str] = field(factory=dict[str, str])
 

@@ -17,12 +17,11 @@ from attrs import define, field
 
 from chaos.real.agent.build import agent_jar
 from chaos.real.campaign.kafka_jars import jars_of
-from chaos.real.campaign.plan import BROKERS
+from chaos.real.campaign.plan import BROKERS, CONTROLLER
 from chaos.real.campaign.proxies import Proxies, before, own_port
 from chaos.real.kafka.judge import CLUSTER_ID, LEAN, LOG4J, free_port
 from chaos.real.kafka.process import ServerProcess
 
-CONTROLLER = 100
 START_S = 120
 STOP_S = 60
 

@@ -3,9 +3,8 @@
 from attrs import evolve
 
 from chaos.real.campaign.effects import Effect
-from chaos.real.campaign.plan import BROKERS, Step
+from chaos.real.campaign.plan import BROKERS, CONTROLLER, Step
 from chaos.real.campaign.proxies import Given
-from chaos.real.campaign.signals import CONTROLLER
 from chaos.real.campaign.stage import Stage
 from chaos.real.proxy.words import rule_of
 

@@ -9,6 +9,7 @@ from attrs import asdict, evolve, field, frozen
 from chaos.real.campaign.vocabulary import KINDS
 
 BROKERS = (1, 2, 3)
+CONTROLLER = 100
 ORDERS, KEYED, MOVED, AGAIN, GROWN, KEPT, CONFIGURED = (
     *("orders", "keyed", "moved", "again", "grown", "kept", "configured"),
 )

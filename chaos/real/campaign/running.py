@@ -31,7 +31,7 @@ class Played:
 
     plan: Plan
     done: list[Done]
-    #: What does not come to its end after all faults are over
+    #: Transactions, groups and nodes that do not come to an end after all faults
     stuck: list[str]
     #: Faults and clients of ours that broke
     broken: list[str]

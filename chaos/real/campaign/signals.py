@@ -4,10 +4,9 @@ import signal
 import time
 
 from chaos.real.campaign.effects import Effect
-from chaos.real.campaign.plan import Step
+from chaos.real.campaign.plan import CONTROLLER, Step
 from chaos.real.campaign.stage import Stage
 
-CONTROLLER = 100
 WHOLE_S = 120.0
 AGAIN_S = 90.0
 

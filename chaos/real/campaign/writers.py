@@ -21,7 +21,7 @@ DELIVERY_MS = 300_000
 """librdkafka's default. After a time-out its idempotent producer takes another epoch, and repeats
 in it what may be stored: that would be its duplicate, and no broker's."""
 FLUSH_S = 120.0
-#: What each producer is, by its name in a plan.
+#: The settings of each producer, by its name in a plan.
 PRODUCERS: Mapping[str, Mapping[str, Any]] = {
     "plain": {"acks": "all", "enable.idempotence": False},
     "idempotent": {"acks": "all", "enable.idempotence": True},
