@@ -285,7 +285,8 @@ def page(results: Sequence[JudgedModule]) -> Iterator[str]:
         "only count for them; so are comparisons of a constant, which choose among rules, and "
         "those within `LET` and `IF` that are on lines of their own. Where an expression has no "
         f"value TLC says so, and the row fails. Rows of more than {TOO_LARGE:,} states are not "
-        f"asked, nor those of more than {TOO_LARGE_ALONE:,} that promise something of whole behaviours."
+        f"asked, nor those of more than {TOO_LARGE_ALONE:,} that promise something of "
+        "whole behaviours."
     )
     yield ""
     yield f"| module | {' | '.join(_COLUMNS)} |"
