@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import refused
+from refimpl.api.permissions import ALTER_CONFIGS, refused_all, with_message
 from refimpl.messages.controller import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -36,3 +38,11 @@ def _result(one: QuotaResult) -> Values:
         "error_message": one.message,
         "entity": [{"entity_type": kind, "entity_name": name} for kind, name in one.entity],
     }
+
+
+def _no_quota(call: Call, one: Any, error: str) -> Values:
+    entity = [{"entity_type": o.entity_type, "entity_name": o.entity_name} for o in one.entity]
+    return {**with_message(call, error), "entity": entity}
+
+
+PERMISSIONS = (OnCluster((ALTER_CONFIGS,), refused_all("entries", "entries", _no_quota)),)

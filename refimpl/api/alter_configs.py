@@ -8,6 +8,7 @@ from attrs import frozen
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.control import LOGGER, RESOURCES, refused
+from refimpl.api.permissions import ALTER_CONFIGS, on_configs
 from refimpl.controller.config_changes import check_replacement
 from refimpl.controller.errors import ApiError
 from refimpl.messages.cluster import ConfigResource
@@ -80,3 +81,6 @@ def altered(call: Call, plan: AlterConfigsPlan) -> Handling:
             for key in keys
         ]
     }
+
+
+PERMISSIONS = (on_configs(ALTER_CONFIGS, "responses"),)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import as_asked, refused, timeout_ms
+from refimpl.api.permissions import ALTER, refused_partitions, with_request_error
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.controller import (
     AlterPartitionReassignmentsRequest,
@@ -47,3 +49,11 @@ def _result(one: PartitionResult) -> Values:
         "error_code": one.error,
         "error_message": one.message,
     }
+
+
+def _no_move(call: Call, error: str) -> Values:
+    moved = refused_partitions(named=True)
+    return {"responses": [moved(call, topic, error) for topic in call.request.topics]}
+
+
+PERMISSIONS = (OnCluster((ALTER,), with_request_error(_no_move)),)

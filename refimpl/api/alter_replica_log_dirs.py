@@ -1,7 +1,9 @@
 """AlterReplicaLogDirs: move logs to other directories of this broker (KIP-113)."""
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions
+from refimpl.api.permissions import ALTER, refused_partitions
 from refimpl.messages.broker import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -25,3 +27,12 @@ def handle(call: Call) -> Handling:
     return {
         "results": [{"topic_name": name, "partitions": of} for name, of in by_topic(found).items()],
     }
+
+
+def _no_log_dir(call: Call, error: str) -> Values:
+    of = refused_partitions()
+    topics = [topic for one in call.request.dirs for topic in one.topics]
+    return {"results": [{**of(call, one, error), "topic_name": one.name} for one in topics]}
+
+
+PERMISSIONS = (OnCluster((ALTER,), _no_log_dir),)

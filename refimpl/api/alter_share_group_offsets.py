@@ -1,6 +1,8 @@
 """AlterShareGroupOffsets: set the starts of a share group without members (KIP-932)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
+from refimpl.api.permissions import READ, on_group, refused_offsets_of_shares, topic_of_shares
 from refimpl.api.shares import NO_PARTITION, UNKNOWN, refusal_of
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import AlterShareOffsetsRequest, AlterShareOffsetsResponse
@@ -38,3 +40,9 @@ def handle(call: Call) -> Handling:
             for (name, topic_id), partitions in topics.items()
         ],
     }
+
+
+PERMISSIONS = (
+    on_group(READ),
+    Each("topics", READ, topic_of_shares, refused_offsets_of_shares, "responses", whole_first=True),
+)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from refimpl.api.call import Call, Handling
+from refimpl.api.authorization import OnCluster
+from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import refused
+from refimpl.api.permissions import ALTER, with_message
 from refimpl.messages.controller import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -36,3 +38,12 @@ def handle(call: Call) -> Handling:
             for one in answer.users
         ]
     }
+
+
+def _no_users(call: Call, error: str) -> Values:
+    request = call.request
+    users = [*request.deletions, *request.upsertions]
+    return {"results": [{"user": one.name, **with_message(call, error)} for one in users]}
+
+
+PERMISSIONS = (OnCluster((ALTER,), _no_users),)

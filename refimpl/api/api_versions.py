@@ -7,6 +7,7 @@ A version that is not served is answered too, in a body of version 0 that names 
 import re
 
 from refimpl.api.call import Call, Values
+from refimpl.api.permissions import NOTHING
 from refimpl.api.table import APIS
 from refimpl.controller.features import SUPPORTED, level_of
 
@@ -71,3 +72,6 @@ def _listed(*, telemetry: bool = False) -> list[Values]:
         for api in sorted(APIS.values(), key=lambda one: one.key)
         if telemetry or api.key not in TELEMETRY
     ]
+
+
+PERMISSIONS = NOTHING

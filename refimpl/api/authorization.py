@@ -1,9 +1,9 @@
 """The authorization of a request, in one place between its bytes and the handler of its API.
 
-`api.permissions` names for each API the rules below. A rule gets the call and what is to follow. It
-refuses the request as a whole, or takes out of it what the client may not touch and puts that into
-the answer with an error, or leaves out of the answer what the client may not see. Without an
-authorizer no rule is asked.
+Each API's module names the rules below that a request passes. A rule gets the call and what is to
+follow. It refuses the request as a whole, or takes out of it what the client may not touch and puts
+that into the answer with an error, or leaves out of the answer what the client may not see. Without
+an authorizer no rule is asked.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence

@@ -2,8 +2,16 @@
 
 from collections.abc import Iterable
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import operations
+from refimpl.api.permissions import (
+    DESCRIBE,
+    DESCRIBED_GROUPS,
+    DESCRIBED_MEMBERS,
+    group_itself,
+    refused_name,
+)
 from refimpl.messages.group import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -45,3 +53,10 @@ def _member(one: DescribedConsumerMember) -> Values:
 
 def _assigned(topics: Iterable[NamedTopicPartitions]) -> Values:
     return {"topic_partitions": [one._asdict() for one in topics]}
+
+
+PERMISSIONS = (
+    Each("group_ids", DESCRIBE, group_itself, refused_name("group_id"), "groups"),
+    DESCRIBED_MEMBERS,
+    DESCRIBED_GROUPS,
+)

@@ -2,6 +2,7 @@
 
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import by_id, client
+from refimpl.api.permissions import READ, on_group, sees_subscribed_topics
 from refimpl.messages.group import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -40,3 +41,6 @@ def handle(call: Call) -> Handling:
         "heartbeat_interval": answer.heartbeat_interval_ms,
         "assignment": assignment,
     }
+
+
+PERMISSIONS = (on_group(READ), sees_subscribed_topics)

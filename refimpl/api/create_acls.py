@@ -3,8 +3,10 @@
 from typing import Any
 
 from refimpl.api.acls import binding_of, check_known
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import refused
+from refimpl.api.permissions import ALTER, refused_acl, refused_all
 from refimpl.messages.controller import AclResult, CreateAclsRequest, CreateAclsResponse
 from refimpl.security.acls import AclFilter
 
@@ -30,3 +32,6 @@ def handle(call: Call) -> Handling:
             for one in answer.results
         ]
     }
+
+
+PERMISSIONS = (OnCluster((ALTER,), refused_all("creations", "results", refused_acl)),)

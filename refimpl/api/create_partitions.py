@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling
 from refimpl.api.control import mutator, refused, timeout_ms
+from refimpl.api.permissions import ALTER, named_topic, refused_element
 from refimpl.messages.controller import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -38,3 +40,6 @@ def _wanted(topic: Any) -> NewPartitions:
     if assignments is not None:
         assignments = tuple(tuple(one.broker_ids) for one in assignments)
     return NewPartitions(topic.name, topic.count, assignments)
+
+
+PERMISSIONS = (Each("topics", ALTER, named_topic, refused_element("name"), "results"),)

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from refimpl.api.authorization import Changed, Each, Resource, may
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import configs_of, mutator, refused, timeout_ms
+from refimpl.api.errors import code
+from refimpl.api.permissions import CREATE, DESCRIBE_CONFIGS, TOPIC, TOPIC_FAILED, refused_element
 from refimpl.messages.controller import (
     CreatableTopic,
     CreatedTopic,
@@ -59,3 +62,35 @@ def _created(call: Call, topic: CreatedTopic) -> Values:
             for one in described
         ],
     }
+
+
+def _creatable(call: Call, element: Any) -> Resource | None:
+    names = [one.name for one in call.request.topics]
+    return None if names.count(element.name) > 1 else (TOPIC, element.name)
+
+
+def _made_configs(call: Call, answer: Values) -> Values:
+    """Hide the resolved defaults from clients that may not describe configurations (KIP-525)."""
+
+    def shown(topic: Values) -> Values:
+        if topic["error_code"] or may(call, DESCRIBE_CONFIGS, TOPIC, topic["name"]):
+            return topic
+        return {
+            **{one: topic[one] for one in ("name", "topic_id", "error_code", "error_message")},
+            "topic_config_error_code": code(TOPIC_FAILED),
+        }
+
+    return {**answer, "topics": [shown(one) for one in answer["topics"]]}
+
+
+PERMISSIONS = (
+    Each(
+        "topics",
+        CREATE,
+        _creatable,
+        refused_element("name", message="Authorization failed."),
+        "topics",
+        or_cluster=CREATE,
+    ),
+    Changed(_made_configs),
+)

@@ -3,9 +3,11 @@
 from typing import Any
 
 from refimpl.api.acls import check_known, filter_of
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import refused
 from refimpl.api.create_acls import DISABLED
+from refimpl.api.permissions import ALTER, refused_acl, refused_all
 from refimpl.messages.controller import DeleteAclsRequest, DeleteAclsResponse, DeletedAcls
 from refimpl.security.acls import AclBinding
 
@@ -50,3 +52,6 @@ def _deleted(binding: AclBinding) -> Values:
         "operation": entry.operation,
         "permission_type": entry.permission,
     }
+
+
+PERMISSIONS = (OnCluster((ALTER,), refused_all("filters", "filter_results", refused_acl)),)

@@ -1,6 +1,8 @@
 """DeleteRecords: nothing before these offsets is read any more (KIP-107)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
+from refimpl.api.permissions import DELETE, named_topic, refused_partitions
 from refimpl.messages.broker import DeleteRecordsRequest, TopicPartition
 from refimpl.wire.messages import milliseconds
 
@@ -25,3 +27,6 @@ def handle(call: Call) -> Handling:
             }
         )
     return {"topics": [{"name": name, "partitions": many} for name, many in topics.items()]}
+
+
+PERMISSIONS = (Each("topics", DELETE, named_topic, refused_partitions(low_watermark=-1), "topics"),)

@@ -1,6 +1,8 @@
 """DeleteShareGroupOffsets: delete the state of topics in a share group (KIP-932)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import DELETE, READ, on_group, refused_element, topic_of_shares
 from refimpl.api.shares import NO_PARTITION, UNKNOWN, refusal_of
 from refimpl.messages.group import DeleteShareOffsetsRequest, DeleteShareOffsetsResponse
 
@@ -32,3 +34,12 @@ def _message(call: Call, name: str, error: str | None) -> str | None:
     if error != UNKNOWN:
         return None
     return NOTHING if name in call.broker.node.metadata.topics else NO_PARTITION
+
+
+PERMISSIONS = (
+    on_group(DELETE),
+    Each(
+        *("topics", READ, topic_of_shares, refused_element("topic_name", named=True), "responses"),
+        whole_first=True,
+    ),
+)

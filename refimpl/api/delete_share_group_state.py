@@ -3,6 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import ON_SHARE_STATE
 from refimpl.api.share_state import each, nothing
 from refimpl.messages.share import DeleteShareStateRequest, ShareKey
 
@@ -14,3 +15,6 @@ def handle(call: Call) -> Handling:
 
 def _request(key: ShareKey, one: Any) -> DeleteShareStateRequest:
     return DeleteShareStateRequest(key)
+
+
+PERMISSIONS = (ON_SHARE_STATE,)

@@ -2,8 +2,17 @@
 
 from typing import Any
 
+from refimpl.api.authorization import Each, Resource, may
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import mutator, refused, timeout_ms
+from refimpl.api.permissions import (
+    DELETE,
+    DESCRIBE,
+    TOPIC,
+    refused_element,
+    topic_by_id,
+    with_message,
+)
 from refimpl.messages.controller import (
     DeletedTopic,
     DeleteTopicsRequest,
@@ -60,3 +69,32 @@ def _deleted(topic: DeletedTopic) -> Values:
         "error_code": topic.error,
         "error_message": topic.message,
     }
+
+
+def _deletable(call: Call, element: Any) -> Resource | None:
+    """None as well for a topic that is known not to be there to who may know it."""
+    resource = (TOPIC, element) if isinstance(element, str) else topic_by_id(call, element)
+    if resource is None or resource[1] in call.broker.node.metadata.topics:
+        return resource
+    return None if may(call, DESCRIBE, *resource) else resource
+
+
+_refused = refused_element("name", "topic_id", named=True)
+
+
+def _refused_topic(call: Call, element: Any, error: str) -> Values:
+    """Of a topic by id the name is told only to who may describe it."""
+    if isinstance(element, str):
+        return {"name": element, **with_message(call, error)}
+    name = element.name
+    if name is None:
+        resource = topic_by_id(call, element)
+        if resource is not None and may(call, DESCRIBE, *resource):
+            name = resource[1]
+    return {**_refused(call, element, error), "name": name}
+
+
+PERMISSIONS = (
+    Each("topic_names", DELETE, _deletable, _refused_topic, "responses", or_cluster=DELETE),
+    Each("topics", DELETE, _deletable, _refused_topic, "responses", or_cluster=DELETE),
+)

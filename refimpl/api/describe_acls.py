@@ -1,7 +1,9 @@
 """DescribeAcls: those that a filter selects, if there is an authorizer (KIP-140)."""
 
 from refimpl.api.acls import check_known, filter_of
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Values
+from refimpl.api.permissions import DESCRIBE, with_message
 from refimpl.security.acls import AccessControlEntry, ResourcePattern
 
 
@@ -42,3 +44,6 @@ def _resource(pattern: ResourcePattern, entries: list[AccessControlEntry]) -> Va
             for entry in entries
         ],
     }
+
+
+PERMISSIONS = (OnCluster((DESCRIBE,), with_message),)

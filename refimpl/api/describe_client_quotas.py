@@ -1,6 +1,8 @@
 """DescribeClientQuotas: the limits of users, clients and addresses (KIP-546)."""
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Values
+from refimpl.api.permissions import DESCRIBE_CONFIGS, with_message
 from refimpl.controller.errors import ApiError
 from refimpl.controller.quota_filter import Component, matching
 
@@ -24,3 +26,6 @@ def handle(call: Call) -> Values:
             for entity, values in found
         ],
     }
+
+
+PERMISSIONS = (OnCluster((DESCRIBE_CONFIGS,), with_message),)

@@ -1,8 +1,10 @@
 """DescribeCluster: brokers and controller (KIP-700), fenced ones too since version 2 (KIP-1073)."""
 
+from refimpl.api.authorization import Changed
 from refimpl.api.call import Call, Values
 from refimpl.api.errors import endpoint_of
 from refimpl.api.metadata import CLUSTER_OPERATIONS, controller_id
+from refimpl.api.permissions import with_cluster_operations
 
 BROKERS, CONTROLLERS = 1, 2
 """Types of endpoints (KIP-919)."""
@@ -47,3 +49,6 @@ def _other_endpoint(kind: int) -> Values:
         return {"error_code": "MISMATCHED_ENDPOINT_TYPE", "error_message": message}
     message = f"Unsupported endpoint type {kind}"
     return {"error_code": "UNSUPPORTED_ENDPOINT_TYPE", "error_message": message}
+
+
+PERMISSIONS = (Changed(with_cluster_operations),)

@@ -10,6 +10,7 @@ from refimpl.api.call import Call, Values
 from refimpl.api.control import LOGGER, RESOURCES, configs_of, overrides
 from refimpl.api.errors import MALFORMED
 from refimpl.api.loggers import levels
+from refimpl.api.permissions import DESCRIBE_CONFIGS, on_configs
 from refimpl.configs import Entry, Source
 from refimpl.controller.config_changes import expect_id
 from refimpl.controller.errors import ApiError
@@ -98,3 +99,6 @@ def _entry(one: Entry, asked: Any) -> Values:
         # With loggers Kafka has no documentation, and says so whether it is asked or not.
         "documentation": one.documentation if documented or one.source == LOGGERS else None,
     }
+
+
+PERMISSIONS = (on_configs(DESCRIBE_CONFIGS, "results"),)

@@ -1,8 +1,10 @@
 """DescribeGroups: classic groups and their members; an error for those that are not there since
 version 6 (KIP-1043)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import operations
+from refimpl.api.permissions import DESCRIBE, DESCRIBED_GROUPS, group_itself, refused_name
 from refimpl.messages.group import (
     DescribedMember,
     DescribeGroupRequest,
@@ -46,3 +48,9 @@ def _member(one: DescribedMember) -> Values:
         "member_metadata": one.metadata,
         "member_assignment": one.assignment,
     }
+
+
+PERMISSIONS = (
+    Each("groups", DESCRIBE, group_itself, refused_name("group_id"), "groups"),
+    DESCRIBED_GROUPS,
+)

@@ -1,7 +1,9 @@
 """DescribeLogDirs: the log directories, their logs, and the room left (KIP-113, KIP-827)."""
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions
+from refimpl.api.permissions import DESCRIBE, with_error
 from refimpl.messages.broker import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 
@@ -42,3 +44,6 @@ def handle(call: Call) -> Handling:
             }
         )
     return {"error_code": None, "results": results}
+
+
+PERMISSIONS = (OnCluster((DESCRIBE,), with_error),)

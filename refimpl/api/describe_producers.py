@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import as_asked, partitions
+from refimpl.api.permissions import READ, named_topic, refused_partitions
 from refimpl.controller.errors import ApiError
 from refimpl.controller.topics import check_name
 from refimpl.messages.broker import (
@@ -59,3 +61,10 @@ def _producer(one: ActiveProducer) -> dict[str, Any]:
         "coordinator_epoch": one.coordinator_epoch,
         "current_txn_start_offset": one.txn_start_offset,
     }
+
+
+PERMISSIONS = (
+    Each(
+        "topics", READ, named_topic, refused_partitions("partition_indexes", named=True), "topics"
+    ),
+)

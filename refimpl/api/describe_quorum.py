@@ -7,7 +7,9 @@ are versions of the metadata, of which a broker knows its own.
 
 from typing import Any
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Values
+from refimpl.api.permissions import DESCRIBE, with_error
 from refimpl.controller.errors import unknown_topic_or_partition
 
 TOPIC, PARTITION = "__cluster_metadata", 0
@@ -56,3 +58,6 @@ def _unknown(name: str, partitions: Any) -> Values:
         "topic_name": name,
         "partitions": [{"partition_index": one, **error} for one in partitions],
     }
+
+
+PERMISSIONS = (OnCluster((DESCRIBE,), with_error),)

@@ -1,7 +1,17 @@
 """DescribeShareGroupOffsets: the starts of share partitions, and their lag (KIP-932, KIP-1226)."""
 
+from typing import Any
+
+from refimpl.api.authorization import Changed, Each, Resource, may
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import partitions
+from refimpl.api.permissions import (
+    DESCRIBE,
+    GROUP,
+    TOPIC,
+    refused_element,
+    refused_offsets_of_shares,
+)
 from refimpl.messages.group import DescribeShareOffsetsRequest, DescribeShareOffsetsResponse
 
 
@@ -39,3 +49,31 @@ def handle(call: Call) -> Handling:
             }
         )
     return {"groups": groups}
+
+
+def _group_of(call: Call, element: Any) -> Resource:
+    return GROUP, element.group_id
+
+
+def _share_offsets(call: Call, answer: Values) -> Values:
+    """The offsets of topics that the client may describe; others that it named are refused."""
+    named = {one.group_id: one.topics for one in call.request.groups}
+
+    def shown(group: Values) -> Values:
+        topics = group.get("topics", ())
+        seen = [one for one in topics if may(call, DESCRIBE, TOPIC, one["topic_name"])]
+        wanted = () if group.get("error_code") else named[group["group_id"]] or ()
+        refused = [
+            refused_offsets_of_shares(call, one, "TOPIC_AUTHORIZATION_FAILED")
+            for one in wanted
+            if not may(call, DESCRIBE, TOPIC, one.topic_name)
+        ]
+        return {**group, "topics": [*seen, *refused]}
+
+    return {**answer, "groups": [shown(one) for one in answer["groups"]]}
+
+
+PERMISSIONS = (
+    Each("groups", DESCRIBE, _group_of, refused_element("group_id", named=True), "groups"),
+    Changed(_share_offsets),
+)

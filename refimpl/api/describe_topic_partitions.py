@@ -3,9 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
+from refimpl.api.authorization import Changed, Each, Proceed, Result, may
 from refimpl.api.call import Call, Values
 from refimpl.api.control import configs_of
 from refimpl.api.metadata import TOPIC_OPERATIONS, alive_brokers
+from refimpl.api.permissions import (
+    DESCRIBE,
+    TOPIC,
+    named_topic,
+    refused_element,
+    with_topic_operations,
+)
 from refimpl.controller.errors import ApiError
 from refimpl.controller.topics import check_name
 from refimpl.messages.cluster import PartitionRegistration
@@ -82,3 +90,22 @@ def _partitions(call: Call, of: list[PartitionRegistration]) -> Iterator[Any]:
             "last_known_elr": [] if last is None or leader is not None else [last],
             "offline_replicas": [replica for replica in one.replicas if replica not in alive],
         }
+
+
+def _described_pages(call: Call, proceed: Proceed) -> Result:
+    """Of all topics those alone that the client may describe, so that no cursor names another."""
+    if not call.request.topics:
+        known = call.broker.node.metadata.topics
+        call.denied = frozenset(one for one in known if not may(call, DESCRIBE, TOPIC, one))
+    return proceed(call)
+
+
+def _topic_operations(call: Call, answer: Values) -> Values:
+    return {**answer, "topics": [with_topic_operations(call, one) for one in answer["topics"]]}
+
+
+PERMISSIONS = (
+    Each("topics", DESCRIBE, named_topic, refused_element("name"), "topics"),
+    _described_pages,
+    Changed(_topic_operations),
+)

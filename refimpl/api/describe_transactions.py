@@ -1,7 +1,9 @@
 """DescribeTransactions: transactional ids and their open transactions (KIP-664)."""
 
+from refimpl.api.authorization import Changed, Each, Resource, may
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic
+from refimpl.api.permissions import DESCRIBE, TOPIC, TRANSACTIONAL_ID, refused_name
 from refimpl.messages.transaction_coordination import (
     DescribeTransactionRequest,
     DescribeTransactionResponse,
@@ -31,3 +33,29 @@ def _described(one: DescribeTransactionResponse) -> Values:
         "producer_epoch": one.producer_epoch,
         "topics": [{"topic": topic, "partitions": of} for topic, of in topics.items()],
     }
+
+
+def _transactional_itself(call: Call, element: str) -> Resource:
+    return TRANSACTIONAL_ID, element
+
+
+def _transaction_topics(call: Call, answer: Values) -> Values:
+    """The topics of a transaction that the client may not describe are left out."""
+
+    def shown(state: Values) -> Values:
+        topics = [o for o in state.get("topics", ()) if may(call, DESCRIBE, TOPIC, o["topic"])]
+        return {**state, "topics": topics}
+
+    return {**answer, "transaction_states": [shown(one) for one in answer["transaction_states"]]}
+
+
+PERMISSIONS = (
+    Each(
+        "transactional_ids",
+        DESCRIBE,
+        _transactional_itself,
+        refused_name("transactional_id"),
+        "transaction_states",
+    ),
+    Changed(_transaction_topics),
+)

@@ -2,7 +2,9 @@
 
 from collections import Counter
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Values
+from refimpl.api.permissions import DESCRIBE, with_message
 from refimpl.security.scram import BY_NAME
 
 ABSENT = "Attempt to describe a user credential that does not exist: "
@@ -42,3 +44,12 @@ def _result(call: Call, user: str, times: int) -> Values:
             for name, one in sorted(credentials.items())
         ],
     }
+
+
+def _no_described_users(call: Call, error: str) -> Values:
+    refusal = with_message(call, error)
+    users = call.request.users or ()
+    return {**refusal, "results": [{"user": one.name, **refusal} for one in users]}
+
+
+PERMISSIONS = (OnCluster((DESCRIBE,), _no_described_users),)

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 from refimpl.api import api_versions, share_version
 from refimpl.api.call import Answer, Call, Handling, Served, Session, Spent
-from refimpl.api.permissions import authorized
 from refimpl.api.table import APIS, Api
 from refimpl.wire.errors import UnsupportedVersion
 from refimpl.wire.framing import Buffer, frame
@@ -42,7 +41,7 @@ def dispatch(
     """Handle one request; `respond` is called once, now or later.
 
     Before that `mute` is, with a time in ms, if the client is above a quota. A fault may `change`
-    the answer. Where there is an authorizer, the rules of `permissions` come before the handler.
+    the answer. Where there is an authorizer, the permissions of the API come before its handler.
 
     Raises MalformedRequest before anything is done.
     """
@@ -81,7 +80,7 @@ def dispatch(
             respond(frame(head, [write_response(key, version, answer)]))
 
     try:
-        handle = api.handle if broker.node.authorizer is None else authorized(api.key)
+        handle = api.handle if broker.node.authorizer is None else api.authorized
         result: Answer | Handling = share_version.refused(call) or handle(call)
         if isinstance(result, GeneratorType):
             _advance(call, result, None, done)

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import as_asked, by_topic, partitions, refused, timeout_ms
+from refimpl.api.permissions import ALTER, refused_partitions, with_request_error
 from refimpl.messages.controller import (
     PREFERRED,
     UNCLEAN,
@@ -51,3 +53,12 @@ def _result(one: PartitionResult) -> Values:
         "error_code": one.error,
         "error_message": one.message,
     }
+
+
+def _no_election(call: Call, error: str) -> Values:
+    of = refused_partitions(index="partition_id", results="partition_result", named=True)
+    topics = call.request.topic_partitions or ()
+    return {"replica_election_results": [of(call, topic, error) for topic in topics]}
+
+
+PERMISSIONS = (OnCluster((ALTER,), with_request_error(_no_election, message=False)),)

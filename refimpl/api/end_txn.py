@@ -1,6 +1,7 @@
 """EndTxn: commit or abort (KIP-98); since version 5 with the next epoch in the answer (KIP-890)."""
 
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import on_transaction
 from refimpl.api.transactions import error_of
 from refimpl.messages.transaction_coordination import EndTxnRequest, EndTxnResponse
 
@@ -20,3 +21,6 @@ def handle(call: Call) -> Handling:
         "producer_id": answer.producer_id,
         "producer_epoch": answer.producer_epoch,
     }
+
+
+PERMISSIONS = (on_transaction(),)

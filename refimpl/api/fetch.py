@@ -3,11 +3,13 @@
 The records of an answer are what the log has read, as bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from refimpl.api.authorization import Denied, Proceed, Result, may_cluster
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
+from refimpl.api.permissions import CLUSTER_ACTION, READ
 from refimpl.controller.client_quotas import FETCH
 from refimpl.messages.broker import (
     CONSUMER,
@@ -180,3 +182,33 @@ def _data(
 
 def _without_data(number: int, error: str) -> wire.FetchedData:
     return wire.FetchedData(number, code(error), -1, -1, -1, (), -1, b"")
+
+
+def _fetched_topics(call: Call) -> Iterable[str]:
+    """The topics that a fetch asks for, those of its session among them."""
+    request, node = call.request, call.broker.node
+    by_id = node.metadata.topic_names
+    names: dict[str | None, None] = {}
+    for topic in request.topics:
+        names[fetched_topic(topic, call.version, by_id)] = None
+    session = node.fetches.sessions.sessions.get(getattr(request, "session_id", 0))
+    if session is not None:
+        names |= dict.fromkeys(one.topic for one in session.partitions)
+    return [one for one in names if one is not None]
+
+
+_FETCHED_BY_CONSUMER = Denied(_fetched_topics, READ)
+
+
+def _fetch(call: Call, proceed: Proceed) -> Result:
+    """Followers need CLUSTER_ACTION, consumers READ on each topic."""
+    state = getattr(call.request, "replica_state", None)
+    replica = getattr(call.request, "replica_id", CONSUMER) if state is None else state.replica_id
+    if replica <= CONSUMER:
+        return _FETCHED_BY_CONSUMER(call, proceed)
+    if not may_cluster(call, CLUSTER_ACTION):
+        call.denied = frozenset(_fetched_topics(call))
+    return proceed(call)
+
+
+PERMISSIONS = (_fetch,)

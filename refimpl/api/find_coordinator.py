@@ -2,9 +2,18 @@
 
 from collections.abc import Iterable
 
+from refimpl.api.authorization import Each, OnCluster, Proceed, Result, Whole
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.errors import MALFORMED, endpoint_of
-from refimpl.messages.group import GROUP, FindCoordinatorRequest, FoundCoordinator
+from refimpl.api.permissions import (
+    CLUSTER_ACTION,
+    DESCRIBE,
+    TRANSACTIONAL_ID,
+    refused_name,
+    with_message,
+)
+from refimpl.messages.group import GROUP, TRANSACTION, FindCoordinatorRequest, FoundCoordinator
+from refimpl.security.acls import ResourceType
 
 BATCHED, SHARES = 4, 6
 SHARE = 2
@@ -50,3 +59,29 @@ def _found(call: Call, one: FoundCoordinator) -> Values:
         endpoint = endpoint_of(call.broker, broker)
         where = {"node_id": one.node_id, "host": endpoint.host, "port": endpoint.port}
     return {"key": one.key, "error_code": one.error, "error_message": _message(one), **where}
+
+
+_KINDS = {GROUP: ResourceType.GROUP, TRANSACTION: TRANSACTIONAL_ID}
+
+
+def _find_coordinator(call: Call, proceed: Proceed) -> Result:
+    """DESCRIBE on each group or transactional id; CLUSTER_ACTION for those of share groups."""
+    kind = _KINDS.get(getattr(call.request, "key_type", GROUP))
+    if kind is None:
+        return _SHARE_COORDINATORS(call, proceed)
+    if call.version < BATCHED:
+        return Whole(DESCRIBE, kind, lambda call: call.request.key, _no_coordinator)(call, proceed)
+    refused = refused_name("key", error_message="", **NOBODY)
+    return Each(
+        "coordinator_keys", DESCRIBE, lambda call, key: (kind, key), refused, "coordinators"
+    )(call, proceed)
+
+
+def _no_coordinator(call: Call, error: str) -> Values:
+    return {**with_message(call, error), **NOBODY}
+
+
+_SHARE_COORDINATORS = OnCluster((CLUSTER_ACTION,), _no_coordinator)
+
+
+PERMISSIONS = (_find_coordinator,)

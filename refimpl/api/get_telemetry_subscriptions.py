@@ -3,6 +3,7 @@
 from base64 import urlsafe_b64encode
 
 from refimpl.api.call import Call, Values
+from refimpl.api.permissions import NOTHING
 from refimpl.controller.client_metrics import ZERO, ClientInstance
 from refimpl.controller.errors import ApiError
 
@@ -39,3 +40,6 @@ def instance_of(call: Call, new_id: bytes | None = None) -> ClientInstance:
     name = urlsafe_b64encode(id).decode().rstrip("=")
     of_client = call.client_id or "", session.software, session.host, session.port
     return ClientInstance(id, name, *of_client, call.connection)
+
+
+PERMISSIONS = NOTHING

@@ -1,6 +1,7 @@
 """Heartbeat of members of classic groups."""
 
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import READ, on_group
 from refimpl.messages.group import HeartbeatRequest
 
 
@@ -12,3 +13,6 @@ def handle(call: Call) -> Handling:
         request.group_id, request.generation_id, request.member_id, instance_id
     )
     return {"error_code": answer.error}
+
+
+PERMISSIONS = (on_group(READ),)

@@ -5,6 +5,7 @@ from typing import Any
 from refimpl.api.alter_configs import AlterConfigsPlan, altered
 from refimpl.api.call import Call, Handling
 from refimpl.api.loggers import alter
+from refimpl.api.permissions import ALTER_CONFIGS, on_configs
 from refimpl.controller.config_changes import check_incremental
 from refimpl.messages.cluster import ConfigResource
 from refimpl.messages.controller import ConfigAlteration, IncrementalAlterConfigsRequest
@@ -24,3 +25,6 @@ def handle(call: Call) -> Handling:
         alter(node.id, one.resource_name, one.configs, validate_only=call.request.validate_only)
 
     return altered(call, AlterConfigsPlan(plan, IncrementalAlterConfigsRequest, loggers))
+
+
+PERMISSIONS = (on_configs(ALTER_CONFIGS, "responses"),)

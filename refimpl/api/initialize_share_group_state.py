@@ -3,6 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import ON_SHARE_STATE
 from refimpl.api.share_state import each, nothing
 from refimpl.messages.share import InitializeShareStateRequest, ShareKey
 
@@ -14,3 +15,6 @@ def handle(call: Call) -> Handling:
 
 def _request(key: ShareKey, one: Any) -> InitializeShareStateRequest:
     return InitializeShareStateRequest(key, one.state_epoch, one.start_offset)
+
+
+PERMISSIONS = (ON_SHARE_STATE,)

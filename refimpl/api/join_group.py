@@ -1,7 +1,8 @@
 """JoinGroup: static members (KIP-345), known member ids (KIP-394), reasons (KIP-800)."""
 
-from refimpl.api.call import Call, Handling
+from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import client
+from refimpl.api.permissions import READ, on_group
 from refimpl.messages.group import JoinGroupRequest, JoinGroupResponse
 from refimpl.wire.messages import milliseconds
 
@@ -37,3 +38,11 @@ def handle(call: Call) -> Handling:
         "member_id": answer.member_id,
         "members": [one._asdict() for one in answer.members],
     }
+
+
+def _no_member(call: Call, error: str) -> Values:
+    nothing = None if call.version >= 7 else ""
+    return {"error_code": error, "generation_id": -1, "protocol_name": nothing, "members": ()}
+
+
+PERMISSIONS = (on_group(READ, _no_member),)

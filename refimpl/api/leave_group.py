@@ -1,6 +1,7 @@
 """LeaveGroup, of many members at once since version 3 (KIP-345)."""
 
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import READ, on_group
 from refimpl.messages.group import LeaveGroupRequest, LeaveGroupResponse, LeavingMember
 
 BATCHED = 3
@@ -29,3 +30,6 @@ def handle(call: Call) -> Handling:
         for one in answer.members
     ]
     return {"error_code": error, "members": left}
+
+
+PERMISSIONS = (on_group(READ),)

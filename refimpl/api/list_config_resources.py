@@ -1,7 +1,9 @@
 """ListConfigResources: of what there are configurations (KIP-1142; version 0 is KIP-714's)."""
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Values
 from refimpl.api.metadata import alive_brokers
+from refimpl.api.permissions import DESCRIBE_CONFIGS, with_error
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SUPPORTED = {0: (CLIENT_METRICS,), 1: (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)}
@@ -30,3 +32,6 @@ def handle(call: Call) -> Values:
         for name in names[kind]
     ]
     return {"error_code": None, "config_resources": found}
+
+
+PERMISSIONS = (OnCluster((DESCRIBE_CONFIGS,), with_error),)

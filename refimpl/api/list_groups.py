@@ -1,6 +1,10 @@
 """ListGroups: the groups of this broker, by state (KIP-518) and by type (KIP-848)."""
 
+from operator import itemgetter
+
+from refimpl.api.authorization import Seen
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import DESCRIBE, GROUP
 from refimpl.messages.group import ListGroupsRequest, ListGroupsResponse
 
 
@@ -19,3 +23,6 @@ def handle(call: Call) -> Handling:
         for one in answer.groups
     ]
     return {"error_code": answer.error, "groups": groups}
+
+
+PERMISSIONS = (Seen("groups", DESCRIBE, GROUP, itemgetter("group_id"), or_cluster=DESCRIBE),)

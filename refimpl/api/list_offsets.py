@@ -6,7 +6,9 @@ have.
 
 from collections import Counter
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
+from refimpl.api.permissions import DESCRIBE, named_topic, refused_partitions
 from refimpl.messages.broker import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -80,3 +82,8 @@ def _partition(one: ListedOffset) -> Values:
         "offset": one.offset,
         "leader_epoch": one.leader_epoch,
     }
+
+
+PERMISSIONS = (
+    Each("topics", DESCRIBE, named_topic, refused_partitions(timestamp=-1, offset=-1), "topics"),
+)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions, refused, timeout_ms
+from refimpl.api.permissions import DESCRIBE, with_message
 from refimpl.messages.controller import ListPartitionReassignmentsRequest, OngoingReassignment
 
 
@@ -33,3 +35,6 @@ def _move(one: OngoingReassignment) -> Values:
         "adding_replicas": one.adding,
         "removing_replicas": one.removing,
     }
+
+
+PERMISSIONS = (OnCluster((DESCRIBE,), with_message),)

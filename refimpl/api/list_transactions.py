@@ -1,7 +1,11 @@
 """ListTransactions: the transactional ids of this broker (KIP-664), by how long they are open
 (KIP-994) and by a pattern (KIP-1152)."""
 
+from operator import itemgetter
+
+from refimpl.api.authorization import Seen
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import DESCRIBE, TRANSACTIONAL_ID
 from refimpl.messages.transaction_coordination import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -30,3 +34,8 @@ def handle(call: Call) -> Handling:
         "unknown_state_filters": answer.unknown_states,
         "transaction_states": states,
     }
+
+
+PERMISSIONS = (
+    Seen("transaction_states", DESCRIBE, TRANSACTIONAL_ID, itemgetter("transactional_id")),
+)

@@ -5,11 +5,22 @@ No topics at all asks for every one in version 0, and a null list from 1 on; by 
 does not exist is created where the client and `auto.create.topics.enable` allow it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
 
+from refimpl.api.authorization import Proceed, advanced, may, may_cluster
 from refimpl.api.call import Call, Handling, Served, Values
 from refimpl.api.errors import endpoint_of
+from refimpl.api.groups import name_of
+from refimpl.api.permissions import (
+    CREATE,
+    DESCRIBE,
+    TOPIC,
+    TOPIC_FAILED,
+    with_cluster_operations,
+    with_topic_operations,
+)
 from refimpl.messages.broker import MetadataRequest, MetadataResponse
 from refimpl.messages.cluster import INTERNAL_TOPICS, PartitionRegistration, Topic
 
@@ -139,3 +150,57 @@ def controller_id(broker: Served) -> int:
     if metadata.controller_id in alive:
         return metadata.controller_id
     return min(alive, default=-1)
+
+
+_WITH_IDS = 12
+
+
+def _metadata(call: Call, proceed: Proceed) -> Handling:
+    """DESCRIBE on each topic; CREATE on it, or on the cluster, to have it made."""
+    request, asked = call.request, call.request.topics
+    is_all = asked is None or (call.version == 0 and not asked)
+    kept: list[Any] = []
+    refused: list[Values] = []
+    if not is_all:
+        for one in asked or ():
+            hidden = _hidden(call, one)
+            if hidden is None:
+                kept.append(one)
+            else:
+                refused.append(hidden)
+        if refused and (kept or call.version > 0):  # none asks for all in version 0
+            call.request = replace(request, topics=tuple(kept))
+    answer = cast("Values", (yield from advanced(proceed(call))))
+    topics: Iterable[Values] = answer["topics"] if kept or is_all else ()
+    if is_all:
+        topics = [one for one in topics if may(call, DESCRIBE, TOPIC, one["name"])]
+    shown = [with_topic_operations(call, one) for one in topics]
+    return with_cluster_operations(call, {**answer, "topics": [*shown, *refused]})
+
+
+def _hidden(call: Call, one: Any) -> Values | None:
+    """The answer to who may not describe a topic, or not have it made; None if all is well."""
+    if call.version < _WITH_IDS:
+        name, topic_id = one.name, None
+    else:
+        topic_id = one.topic_id
+        name = one.name if topic_id is None else name_of(call, topic_id)
+    if name is None or (may(call, DESCRIBE, TOPIC, name) and _may_have_it_made(call, name)):
+        return None
+    if topic_id is not None:
+        return {"error_code": TOPIC_FAILED, "name": None, "topic_id": topic_id}
+    return {"error_code": TOPIC_FAILED, "name": name, "is_internal": False}
+
+
+def _may_have_it_made(call: Call, name: str) -> bool:
+    """False if asking for a topic that is not there would make it, which the client may not."""
+    node = call.broker.node
+    makes = getattr(call.request, "allow_auto_topic_creation", True)
+    if not makes or not node.auto_topics.config.auto_create_topics_enable:
+        return True
+    if name in node.metadata.topics or may_cluster(call, CREATE):
+        return True
+    return may(call, CREATE, TOPIC, name)
+
+
+PERMISSIONS = (_metadata,)

@@ -1,7 +1,9 @@
 """OffsetCommit, by topic id since version 10 (KIP-848)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import UNKNOWN, exists, id_of, name_of
+from refimpl.api.permissions import READ, on_group, refused_partitions, refused_topics, topic_by_id
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import CommittedPartition, OffsetCommitRequest
 from refimpl.wire.messages import milliseconds
@@ -66,3 +68,9 @@ def _request(call: Call, partitions: list[CommittedPartition]) -> OffsetCommitRe
         -1 if retention is None else milliseconds(retention),
         knows_member_epochs=call.version >= MEMBER_EPOCHS,
     )
+
+
+PERMISSIONS = (
+    on_group(READ, refused_topics),
+    Each("topics", READ, topic_by_id, refused_partitions(), "topics"),
+)

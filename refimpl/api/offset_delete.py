@@ -1,8 +1,10 @@
 """OffsetDelete: forget what a group has committed (KIP-496)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import as_asked
 from refimpl.api.groups import UNKNOWN, exists
+from refimpl.api.permissions import DELETE, READ, named_topic, on_group, refused_partitions
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import OffsetDeleteRequest, OffsetDeleteResponse
 
@@ -28,3 +30,9 @@ def handle(call: Call) -> Handling:
     }
     listed = as_asked(request.topics, "name", "partitions", found)
     return {"topics": [{"name": name, "partitions": of} for name, of in listed if of]}
+
+
+PERMISSIONS = (
+    on_group(DELETE),
+    Each("topics", READ, named_topic, refused_partitions(), "topics"),
+)

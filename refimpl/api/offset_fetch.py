@@ -2,11 +2,21 @@
 (KIP-848)."""
 
 from collections.abc import Generator, Iterable
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
+from refimpl.api.authorization import FAILED, Proceed, advanced, may
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import id_of, name_of
+from refimpl.api.permissions import (
+    DESCRIBE,
+    GROUP,
+    TOPIC,
+    TOPIC_FAILED,
+    refused_partitions,
+    topic_by_id,
+)
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
 from refimpl.records.schema import NO_ID, Uuid
@@ -98,3 +108,61 @@ def _fetched(one: FetchedOffset) -> Values:
         "metadata": one.metadata,
         "error_code": one.error,
     }
+
+
+def _offset_fetch(call: Call, proceed: Proceed) -> Handling:
+    """DESCRIBE on each group, and on each topic."""
+    request, is_batched = call.request, call.version >= BATCHED
+    answers: list[Values] = []
+    wanted: list[tuple[int, Any, list[Values]]] = []  # place, group, and what it may not see
+    for place, group in enumerate(request.groups if is_batched else (request,)):
+        answers.append({})
+        if may(call, DESCRIBE, GROUP, group.group_id):
+            wanted.append((place, *_without_unseen(call, group)))
+        else:
+            answers[place] = _refused_group(call, group)
+    if wanted:
+        groups = tuple(group for _, group, _ in wanted)
+        call.request = replace(request, groups=groups) if is_batched else groups[0]
+        answer = cast("Values", (yield from advanced(proceed(call))))
+        shown = answer["groups"] if is_batched else (answer,)
+        for (place, group, unseen), one in zip(wanted, shown, strict=True):
+            answers[place] = _shown(call, group, one, unseen)
+    return {"groups": answers} if is_batched else answers[0]
+
+
+def _without_unseen(call: Call, group: Any) -> tuple[Any, list[Values]]:
+    """A group with the topics alone that the client may describe, and answers for the others."""
+    seen: list[Any] = []
+    unseen: list[Values] = []
+    for one in group.topics or ():
+        resource = topic_by_id(call, one)
+        if resource is None or may(call, DESCRIBE, *resource):
+            seen.append(one)
+        else:
+            unseen.append(_unseen(call, one, TOPIC_FAILED))
+    return (replace(group, topics=tuple(seen)) if unseen else group), unseen
+
+
+_unseen = refused_partitions("partition_indexes", committed_offset=-1, metadata="")
+
+
+def _refused_group(call: Call, group: Any) -> Values:
+    error = FAILED[GROUP]
+    answer: Values = {"group_id": group.group_id, "error_code": error}
+    if call.version >= GROUP_ERROR or group.topics is None:
+        return answer
+    return {**answer, "topics": [_unseen(call, one, error) for one in group.topics]}
+
+
+def _shown(call: Call, group: Any, answer: Values, unseen: list[Values]) -> Values:
+    """A group's answer with the topics that the client may see, and errors for the others."""
+    if answer.get("error_code") is not None:
+        return answer
+    topics = answer["topics"]
+    if group.topics is None:
+        topics = [one for one in topics if may(call, DESCRIBE, TOPIC, one["name"])]
+    return {**answer, "topics": [*topics, *unseen]}
+
+
+PERMISSIONS = (_offset_fetch,)

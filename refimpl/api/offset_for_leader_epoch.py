@@ -1,8 +1,11 @@
 """OffsetForLeaderEpoch: where a leader epoch ends (KIP-101, KIP-320)."""
 
 from itertools import islice
+from typing import Any
 
+from refimpl.api.authorization import Each, Resource
 from refimpl.api.call import Call, Handling, Values
+from refimpl.api.permissions import CLUSTER_ACTION, DESCRIBE, TOPIC, refused_partitions
 from refimpl.messages.broker import OffsetForLeaderEpochRequest, TopicPartition
 
 
@@ -32,3 +35,19 @@ def handle(call: Call) -> Handling:
         for topic in call.request.topics
     ]
     return {"topics": found}
+
+
+def _topic_of_epochs(call: Call, element: Any) -> Resource:
+    return TOPIC, element.topic
+
+
+PERMISSIONS = (
+    Each(
+        "topics",
+        DESCRIBE,
+        _topic_of_epochs,
+        refused_partitions(index="partition", leader_epoch=-1, end_offset=-1),
+        "topics",
+        or_cluster=CLUSTER_ACTION,
+    ),
+)

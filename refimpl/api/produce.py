@@ -3,10 +3,12 @@
 Batches are views of the frame and go to the node as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from refimpl.api.authorization import Denied, Proceed, Result, may
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED, code, endpoints_of, leader_of
+from refimpl.api.permissions import TRANSACTIONAL_FAILED, TRANSACTIONAL_ID, WRITE
 from refimpl.controller.client_quotas import PRODUCE
 from refimpl.errors import Refusal
 from refimpl.messages.broker import ProducedPartition, ProduceRequest, TopicPartition
@@ -138,3 +140,36 @@ def _answer(
     return [
         wire.write_produced(call.version, by_topic, throttle_ms=throttle_ms, endpoints=endpoints)
     ]
+
+
+def _produced_topics(call: Call) -> Iterable[str]:
+    names = call.broker.node.metadata.topic_names
+    data = call.request.data
+    if len(data) == 1 and isinstance(data[0][0], str):  # most requests, for which it has to be fast
+        return (data[0][0],)
+    topics = dict.fromkeys([topic for topic, _, _ in data])
+    found = [names.get(one) if isinstance(one, bytes) else one for one in topics]
+    return [one for one in found if one is not None]
+
+
+def _produce_transaction(call: Call, proceed: Proceed) -> Result:
+    """Records of a transaction need WRITE on its id, which must be named."""
+    request = call.request
+    for _, _, records in request.data:
+        if len(records) > FLAGS_AT and records[FLAGS_AT] & TRANSACTIONAL:
+            break
+    else:
+        return proceed(call)
+    name = request.transactional_id
+    if name is not None and may(call, WRITE, TRANSACTIONAL_ID, name):
+        return proceed(call)
+    if request.acks == 0:
+        return None
+    topics: dict[str | bytes, list[wire.ProducedData]] = {}
+    for topic, number, _ in request.data:
+        refused = wire.ProducedData(number, code(TRANSACTIONAL_FAILED), -1, -1, -1)
+        topics.setdefault(topic, []).append(refused)
+    return [wire.write_produced(call.version, list(topics.items()))]
+
+
+PERMISSIONS = (_produce_transaction, Denied(_produced_topics, WRITE))

@@ -2,6 +2,7 @@
 
 from refimpl.api.call import Call, ClientTelemetry, Values
 from refimpl.api.get_telemetry_subscriptions import instance_of
+from refimpl.api.permissions import NOTHING
 from refimpl.controller.client_metrics import ClientInstance
 from refimpl.controller.errors import ApiError
 from refimpl.errors import CorruptBatch, MessageTooLarge
@@ -44,3 +45,6 @@ def _handed_on(call: Call, client: ClientInstance, interval_ms: int) -> str | No
         call.broker.telemetry_failed(refused)
         return "INVALID_RECORD"
     return None
+
+
+PERMISSIONS = NOTHING

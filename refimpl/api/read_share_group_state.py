@@ -3,6 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
+from refimpl.api.permissions import ON_SHARE_STATE
 from refimpl.api.share_state import each, start_of
 from refimpl.messages.share import ReadShareStateRequest, ShareKey, ShareStateResponse
 
@@ -22,3 +23,6 @@ def _values(one: Any, answer: ShareStateResponse) -> Values:
         "start_offset": start_of(answer),
         "state_batches": [batch._asdict() for batch in answer.batches],
     }
+
+
+PERMISSIONS = (ON_SHARE_STATE,)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling, Values
+from refimpl.api.permissions import ON_SHARE_STATE
 from refimpl.api.share_state import each, start_of
 from refimpl.messages.share import ReadShareStateSummaryRequest, ShareKey, ShareStateResponse
 
@@ -23,3 +24,6 @@ def _values(one: Any, answer: ShareStateResponse) -> Values:
         "start_offset": start_of(answer),
         "delivery_complete_count": answer.delivery_complete_count,
     }
+
+
+PERMISSIONS = (ON_SHARE_STATE,)

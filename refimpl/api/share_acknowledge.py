@@ -1,7 +1,9 @@
 """ShareAcknowledge: accept, release, reject or renew records (KIP-932, KIP-1222)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling
 from refimpl.api.errors import MOVED
+from refimpl.api.permissions import READ, on_group, refused_partitions, topic_by_id
 from refimpl.api.shares import (
     NO_LEADER,
     REFUSED,
@@ -61,3 +63,9 @@ def handle(call: Call) -> Handling:
             call, [name for name, error, _ in answer.partitions if error in MOVED]
         ),
     }
+
+
+PERMISSIONS = (
+    on_group(READ),
+    Each("topics", READ, topic_by_id, refused_partitions(), "responses", whole_first=True),
+)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.errors import MOVED, code
+from refimpl.api.permissions import READ, on_group, refused_partitions, topic_by_id
 from refimpl.api.shares import (
     NO_LEADER,
     REFUSED,
@@ -99,3 +101,9 @@ def _shown(call: Call, one: ShareFetchedPartition) -> Values:
             for first, last, count in one.acquired
         ],
     }
+
+
+PERMISSIONS = (
+    on_group(READ),
+    Each("topics", READ, topic_by_id, refused_partitions(), "responses", whole_first=True),
+)

@@ -1,7 +1,15 @@
 """ShareGroupDescribe: share groups and their members (KIP-932)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.groups import operations
+from refimpl.api.permissions import (
+    DESCRIBE,
+    DESCRIBED_GROUPS,
+    DESCRIBED_MEMBERS,
+    group_itself,
+    refused_name,
+)
 from refimpl.messages.group import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 
 
@@ -32,3 +40,10 @@ def handle(call: Call) -> Handling:
             }
         )
     return {"groups": groups}
+
+
+PERMISSIONS = (
+    Each("group_ids", DESCRIBE, group_itself, refused_name("group_id"), "groups"),
+    DESCRIBED_MEMBERS,
+    DESCRIBED_GROUPS,
+)

@@ -2,6 +2,7 @@
 
 from refimpl.api.call import Call, Handling
 from refimpl.api.groups import client
+from refimpl.api.permissions import READ, on_group, sees_subscribed_topics
 from refimpl.messages.group import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 
@@ -28,3 +29,6 @@ def handle(call: Call) -> Handling:
         if parts is None
         else {"topic_partitions": [one._asdict() for one in parts]},
     }
+
+
+PERMISSIONS = (on_group(READ), sees_subscribed_topics)

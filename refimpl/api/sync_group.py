@@ -1,6 +1,7 @@
 """SyncGroup: the leader's assignment for everybody, and everybody's own."""
 
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import READ, on_group
 from refimpl.messages.group import SyncGroupRequest, SyncGroupResponse
 
 NAMES_PROTOCOL = 5
@@ -27,3 +28,6 @@ def handle(call: Call) -> Handling:
         "protocol_name": answer.protocol_name,
         "assignment": answer.assignment,
     }
+
+
+PERMISSIONS = (on_group(READ),)

@@ -1,15 +1,19 @@
 """The APIs that are served, their versions, and the module of this folder that serves each.
 
+A module has `handle`, the `PERMISSIONS` before it, and, where records are in the message, `read`.
+
 An API that is not here is not announced, and a client that sends it is disconnected, as by Kafka.
 Modules are imported with the first request for them, so that a start costs little.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
 from attrs import frozen
+
+from refimpl.api.authorization import AccessRule, Proceed, chained
 
 
 @frozen
@@ -26,6 +30,16 @@ class Api:
     def handle(self) -> Callable[..., Any]:
         """The module's `handle`."""
         return _module(self.module).handle
+
+    @cached_property
+    def permissions(self) -> Sequence[AccessRule]:
+        """The module's `PERMISSIONS`, which a request passes where there is an authorizer."""
+        return _module(self.module).PERMISSIONS
+
+    @cached_property
+    def authorized(self) -> Proceed:
+        """`handle` behind the permissions."""
+        return chained(self.permissions, self.handle)
 
     @cached_property
     def codec(self) -> Any | None:

@@ -1,8 +1,17 @@
 """TxnOffsetCommit: offsets that count with a transaction (KIP-98, KIP-447, KIP-890)."""
 
+from refimpl.api.authorization import Each
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import as_asked
 from refimpl.api.groups import UNKNOWN, exists, id_of
+from refimpl.api.permissions import (
+    READ,
+    named_topic,
+    on_group,
+    on_transaction,
+    refused_partitions,
+    refused_topics,
+)
 from refimpl.messages.broker import TopicPartition
 from refimpl.messages.group import (
     CommittedPartition,
@@ -62,3 +71,10 @@ def _request(call: Call, partitions: list[CommittedPartition]) -> TxnOffsetCommi
         getattr(request, "group_instance_id", None),
         support,
     )
+
+
+PERMISSIONS = (
+    on_transaction(refused_topics),
+    on_group(READ, refused_topics),
+    Each("topics", READ, named_topic, refused_partitions(), "topics"),
+)

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import ALTER, with_message
 from refimpl.messages.controller import UnregisterBrokerRequest
 
 
@@ -10,3 +12,6 @@ def handle(call: Call) -> Handling:
     """Have the controller remove its registration."""
     answer: Any = yield UnregisterBrokerRequest(call.request.broker_id)
     return {"error_code": answer.error, "error_message": answer.message or ""}
+
+
+PERMISSIONS = (OnCluster((ALTER,), with_message),)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from refimpl.api.authorization import OnCluster
 from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import timeout_ms
+from refimpl.api.permissions import ALTER, with_message
 from refimpl.messages.controller import UPGRADE, FeatureUpdate, UpdateFeaturesRequest
 
 RESULTS_UNTIL = 1
@@ -34,3 +36,6 @@ def handle(call: Call) -> Handling:
 
 def _result(one: FeatureUpdate) -> Values:
     return {"feature": one.name, "error_code": None, "error_message": NO_ERROR}
+
+
+PERMISSIONS = (OnCluster((ALTER,), with_message),)

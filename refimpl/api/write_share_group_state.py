@@ -3,6 +3,7 @@
 from typing import Any
 
 from refimpl.api.call import Call, Handling
+from refimpl.api.permissions import ON_SHARE_STATE
 from refimpl.api.share_state import each, nothing
 from refimpl.messages.share import ShareKey, StoredBatch, WriteShareStateRequest
 
@@ -27,3 +28,6 @@ def _request(key: ShareKey, one: Any) -> WriteShareStateRequest:
             for batch in one.state_batches
         ],
     )
+
+
+PERMISSIONS = (ON_SHARE_STATE,)

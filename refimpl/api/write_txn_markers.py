@@ -4,8 +4,10 @@ KIP-664, KIP-890).
 
 from typing import Any
 
-from refimpl.api.call import Call, Handling
+from refimpl.api.authorization import OnCluster
+from refimpl.api.call import Call, Handling, Values
 from refimpl.api.control import by_topic, partitions
+from refimpl.api.permissions import ALTER, CLUSTER_ACTION, refused_partitions
 from refimpl.messages.transactions import (
     TxnMarker,
     WriteTxnMarkersRequest,
@@ -48,3 +50,19 @@ def _marker(one: Any) -> TxnMarker:
         one.coordinator_epoch,
         getattr(one, "transaction_version", 0),
     )
+
+
+def _no_marker(call: Call, error: str) -> Values:
+    of = refused_partitions("partition_indexes")
+    return {
+        "markers": [
+            {
+                "producer_id": marker.producer_id,
+                "topics": [of(call, topic, error) for topic in marker.topics],
+            }
+            for marker in call.request.markers
+        ]
+    }
+
+
+PERMISSIONS = (OnCluster((ALTER, CLUSTER_ACTION), _no_marker),)
