@@ -7,7 +7,8 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from chaos.recorders.kafka_lines import AgentLinesError, Recorded, read_lines
-from chaos.recorders.kafka_steps import ContradictingLinesError, KafkaPartition, KafkaRecorder
+from chaos.recorders.kafka_recorder import KafkaRecorder
+from chaos.recorders.kafka_steps import ContradictingLinesError, KafkaPartition
 from chaos.recording import REPLICATION
 from properties.kafka.known import Known, read_known
 from properties.tla.errors import InputError

@@ -3,7 +3,7 @@
 from itertools import count
 from typing import Any
 
-from chaos.recorders.kafka_steps import KafkaRecorder
+from chaos.recorders.kafka_recorder import KafkaRecorder
 
 CONTROLLER, BROKERS = 100, (1, 2, 3)
 _times = count(1)
