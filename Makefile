@@ -145,7 +145,7 @@ agent: java setup ## Build the Java agent that writes down what Kafka's own proc
 recorder-java: java setup ## Build the recorder for Java's Kafka clients (docs/recorder-java.md)
 	@command -v mvn > /dev/null || { echo "Maven brings Kafka's clients, and mvn is not on PATH." \
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
-	@$(BIN)/python -m tests.traces.record.java.building
+	@$(BIN)/python -m chaos.real.kafka.recorder_jar
 
 dist: setup ## Build sdist and wheel into dist/, and look into both
 	rm -rf dist

@@ -1,7 +1,6 @@
 """Every class and method that docs/kafka-diff.md names stands in Kafka's sources at the line that
 its link says."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from chaos.real.kafka.judge import CACHE, NoMavenError
+from chaos.real.kafka.judge import CACHE, maven
 from docs import kafka_lines
 
 RELEASED = {
@@ -32,11 +31,8 @@ def _unpacked(folder: Path, release: str, artifact: str) -> None:
     target = folder / release / artifact
     if target.is_dir():
         return
-    if shutil.which("mvn") is None:
-        raise NoMavenError
     named = f"org.apache.kafka:{artifact}:{release}:jar:sources"
-    command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={named}"]
-    subprocess.run([*command, f"-DoutputDirectory={folder}"], check=True)
+    maven("dependency:copy", f"-Dartifact={named}", f"-DoutputDirectory={folder}")
     with ZipFile(folder / f"{artifact}-{release}-sources.jar") as jar:
         jar.extractall(target)
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -75,18 +76,28 @@ def jars(pom: Path = HERE / "pom.xml", name: str = "jars") -> Path:
     stamp = folder / "pom.xml"
     if stamp.exists() and stamp.read_bytes() == pom.read_bytes():
         return folder
-    if shutil.which("mvn") is None:
-        raise NoMavenError
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run(
-        [
-            *("mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies"),
-            *("-DincludeScope=runtime", f"-DoutputDirectory={folder}"),
-        ],
-        check=True,
-    )
+    scope = ("-DincludeScope=runtime", f"-DoutputDirectory={folder}")
+    maven("-f", pom, "dependency:copy-dependencies", *scope)
     shutil.copy(pom, stamp)
     return folder
+
+
+def maven(*arguments: str | Path) -> None:
+    """Run Maven. Raises `NoMavenError`, and CalledProcessError where it fails."""
+    if shutil.which("mvn") is None:
+        raise NoMavenError
+    subprocess.run(["mvn", "-q", "-B", *arguments], check=True)
+
+
+def print_built(build: Callable[[], Path], sentence: str) -> None:
+    """Build a jar, and print how to use it; without Maven one line, and exit code 2."""
+    try:
+        jar = build()
+    except NoMavenError as missing:
+        print(missing, file=sys.stderr)
+        raise SystemExit(2) from None
+    print(sentence.format(jar=jar))
 
 
 def classpath() -> str:
