@@ -15,21 +15,28 @@ HEADER = "highwater-id"
 
 
 def with_header(headers: Any, number: int) -> list[tuple[str, Any]]:
-    """The headers of a message, and ours behind them."""
-    ours = (HEADER, number.to_bytes(8, "big"))
-    if not headers:
-        return [ours]
-    if isinstance(headers, Mapping):
-        return [*cast("Mapping[str, Any]", headers).items(), ours]
-    return [*headers, ours]
+    """The headers of a message, and ours behind them.
+
+    A message that is forwarded with the headers that it was read with is another message: its
+    former id goes.
+    """
+    given: Any = headers or ()
+    if isinstance(given, Mapping):
+        given = cast("Mapping[str, Any]", given).items()
+    others = [header for header in given if header[0] != HEADER]
+    return [*others, (HEADER, number.to_bytes(8, "big"))]
 
 
 def id_in(headers: Any) -> Id | None:
-    """The id that a message carries in its header, if it has one."""
+    """The id that a message carries in its header, if it has one.
+
+    Of several the last one counts: a forwarder that is not ours may have kept an earlier one.
+    """
+    found = None
     for name, value in headers or ():
         if name == HEADER and value is not None:
-            return int.from_bytes(value, "big")
-    return None
+            found = value
+    return None if found is None else int.from_bytes(found, "big")
 
 
 def text(key: Any) -> str | None:
