@@ -130,7 +130,8 @@ def test_an_interrupted_run_leaves_no_process_and_keeps_what_was_recorded(tmp_pa
         until(lambda: any((folder / "run").glob("idempotent#0.journal")))
         children = psutil.Process(process.pid).children(recursive=True)
         assert len(children) >= 4
-        os.kill(process.pid, signal.SIGINT)
+        # As Ctrl-C, which is ignored where a shell without job control runs the tests behind it.
+        os.kill(process.pid, signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 130, (tmp_path / "said").read_text()
         gone, alive = psutil.wait_procs(children, PATIENCE_S)
         assert alive == []
