@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify verify-full test test-slow lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs recipe site test-browser test-everyday test-kafka test-faults test-real test-sharing test-storm test-suites agent recorder-java dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
+	docs drawings recipe site test-browser test-everyday test-kafka test-faults test-real test-sharing test-storm test-suites agent recorder-java dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ check: setup ## Judge recorded client histories: ARGS="PATH..."
 
 docs: setup ## Build the pages that quote specs and code
 	$(BIN)/python docs/build.py
+
+drawings: java setup ## Draw the reports on Kafka that have no drawing yet: ARGS=--all
+	$(BIN)/python -m docs.finding_drawings $(ARGS)
 
 recipe: setup ## Play the no-loss recipe with steps left out under each fault; goes on where it was: ARGS="--jobs 6"
 	$(BIN)/python -m examples.recipe $(ARGS)

@@ -3,10 +3,11 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree as Tree
 
-from docs import kafka_lines
+from docs import finding_drawings, kafka_lines
 from traces.checks.catalogue import CHECKS
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +37,21 @@ def test_every_check_shows_a_drawing_that_stands_alone() -> None:
         used = {name for one in root for name in one.attrib.get("class", "").split()}
         assert used <= styled, file.name
         assert not re.search(r"var\(|url\(|href", file.read_text("utf-8")), file.name
+
+
+def test_every_report_on_kafka_has_a_drawing() -> None:
+    """It is of the counterexample that the spec's table pins: its name, promise and length."""
+    rows, folder = finding_drawings.rows(), finding_drawings.FINDINGS
+    reports = {file.stem: file.read_text("utf-8") for file in folder.glob("kafka-*.md")}
+    assert {file.stem for file in folder.glob("*.svg")} == rows.keys()
+    assert {name for name, text in reports.items() if "```mermaid" not in text} == rows.keys()
+    for report, row in rows.items():
+        module, cfg = row.split("/")
+        table = (ROOT / "spec" / "tla" / module / "verdicts.toml").read_text("utf-8")
+        (pinned,) = (one for one in tomllib.loads(table)["verdict"] if one["cfg"] == cfg)
+        title = f"{row} violates {pinned['property']} in {pinned['length']} states"
+        assert title in (folder / f"{report}.svg").read_text("utf-8"), report
+        assert f"]({report}.svg)" in reports[report]
 
 
 def test_checks_name_formulas_that_exist() -> None:
