@@ -6,7 +6,7 @@ from chaos.real.campaign.effects import Effect
 from chaos.real.campaign.plan import BROKERS, CONTROLLER, Step
 from chaos.real.campaign.proxies import Given
 from chaos.real.campaign.stage import Stage
-from chaos.real.proxy.words import rule_of
+from chaos.real.proxy.words import LATE, rule_of
 
 MEETS_S = 45.0
 """So much longer a rule stays, if it has met nothing yet."""
@@ -46,7 +46,7 @@ def expire(stage: Stage, step: Step) -> Effect:
 def isr(stage: Stage, step: Step) -> Effect:
     """A leader's change of the ISR goes astray; a follower is held, so that there is one."""
     node = stage.victim(step)
-    delay = f" by_ms={step.value * 1_500}" if step.how == "delay" else ""
+    delay = f" by_ms={step.value * 1_500}" if step.how in LATE else ""
     words = f"{step.how} AlterPartition client_id={node}{delay}"
     lag_ms = int(stage.plan.brokers["replica.lag.time.max.ms"])
     proxies = stage.target.proxies

@@ -56,7 +56,7 @@ _KINDS = (
     ),
     Kind(
         *("isr", "{how} AlterPartition of {broker}", "requests met"),
-        *(("hold", "delay", "drop-response", "disconnect"), 2.0, 1_000, 8_000, _KAFKA),
+        *(("hold", "delay", "copy", "drop-response", "disconnect"), 2.0, 1_000, 8_000, _KAFKA),
     ),
     Kind("elect", "elect the preferred leaders", "leaders moved", ("",), 2.0),
     Kind("reassign", "move moved:{partition} to {value}", "replicas moved", ("",), 0.7),

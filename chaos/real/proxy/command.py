@@ -75,6 +75,7 @@ def proxy(
     \b
         hold Produce after=3 count=1      until the rule ends
         delay Fetch by_ms=500             handled so much later
+        copy AlterPartition by_ms=2000    handled, and so much later once more
         drop EndTxn client_id=billing     neither handled nor answered
         drop-response Produce broker=2    handled and not answered
         disconnect OffsetCommit           handled, and closed in place of an answer
@@ -87,13 +88,15 @@ def proxy(
     """
     from chaos.real.proxy.addresses import Upstream
     from chaos.real.proxy.proxy import Proxy
-    from chaos.real.proxy.words import rule_of, rules_in, words_of
+    from chaos.real.proxy.words import refuse_copies, rule_of, rules_in, words_of
     from refimpl.configs import ConfigError
     from refimpl.edge.clients.connections import addresses
 
     try:
         rules = [rule_of(one) for one in faults]
         rules += [] if faults_from is None else rules_in(faults_from)
+        if run is not None:
+            refuse_copies(rule for _, rule in rules)
         targets = [Upstream(*one) for one in addresses(target.split(","))]
         to_brokers = _to_brokers(target_ca, target_cert)
         if target_config is not None:

@@ -47,9 +47,10 @@ class Control:
             case "POST", "/rules":
                 try:
                     broker, rule = rule_of(body.strip())
+                    number = self.proxy.add(rule, broker)
                 except ValueError as error:
                     return 400, {"error": str(error)}
-                return 201, _told(self.proxy.add(rule, broker), broker, rule)
+                return 201, _told(number, broker, rule)
             case "DELETE", "/rules":
                 self.proxy.lift()
                 return 200, []

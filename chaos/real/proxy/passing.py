@@ -82,6 +82,10 @@ class Passing:
         """Send it to the broker."""
         self.connection.hand_on(self)
 
+    def copy(self, after_ms: int) -> None:
+        """Send it once more, so much later, by a connection of its own."""
+        self.connection.copies(self.frame, after_ms / 1000, self.has_answer)
+
     def client_id(self) -> str | None:
         """The client.id in its header, if that can be read at all."""
         try:
@@ -151,6 +155,8 @@ class Connection:
     located: Located
     #: The node id of the broker, once it is known
     node: Callable[[], int | None]
+    #: Sends a frame to the broker once more, after so many seconds; its answer is nobody's
+    copies: Callable[[bytes, float, bool], None]
     recorder: Recorder | None = None
     #: Requests whose answers have not gone back yet, and those of them that the broker has
     places: deque[Passing] = field(factory=deque[Passing], init=False)

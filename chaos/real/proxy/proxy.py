@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from time import monotonic_ns
 from typing import Self
@@ -11,8 +12,10 @@ from typing import Self
 from attrs import define, field
 
 from chaos.real.proxy.addresses import Place, Upstream
-from chaos.real.proxy.passing import Connection, Recorder
+from chaos.real.proxy.passing import GONE, Connection, Recorder, read_frame
+from chaos.real.proxy.words import refuse_copies
 from refimpl.edge.server.faults import Faults, Rule
+from refimpl.wire.framing import SIZE
 
 HOST = "127.0.0.1"
 log = logging.getLogger(__name__)
@@ -83,7 +86,12 @@ class Proxy:
         return ",".join(f"{at.host}:{at.port}" for at in map(self._local.get, self.targets) if at)
 
     def add(self, rule: Rule, broker: int | None = None) -> int:
-        """Let a rule meet requests, those to one broker or all; return its number."""
+        """Let a rule meet requests, those to one broker or all; return its number.
+
+        Raises ValueError for a rule that a recording cannot tell of.
+        """
+        if self.recorder is not None:
+            refuse_copies([rule])
         number = next(self._numbers)
         self.rules[number] = broker, rule
         self.given[number] = Given(broker, rule, monotonic_ns())
@@ -163,5 +171,30 @@ class Proxy:
             faults,
             self._located,
             lambda: self._nodes.get(target),
+            partial(self._copies, target),
             self.recorder,
         ).run()
+
+    def _copies(self, target: Upstream, frame: bytes, after_s: float, is_answered: bool) -> None:
+        task = asyncio.ensure_future(self._copied(target, frame, after_s, is_answered))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _copied(
+        self, target: Upstream, frame: bytes, after_s: float, is_answered: bool
+    ) -> None:
+        await asyncio.sleep(after_s)
+        try:
+            reader, writer = await asyncio.open_connection(*target, ssl=self.to_brokers)
+        except OSError as error:
+            log.warning("a copy is lost, for %s:%d cannot be reached: %s", *target, error)
+            return
+        try:
+            writer.writelines((SIZE.pack(len(frame)), frame))
+            await writer.drain()
+            if is_answered:
+                await read_frame(reader)
+        except GONE:
+            log.warning("%s:%d takes no copy: the connection was closed", *target)
+        finally:
+            writer.close()

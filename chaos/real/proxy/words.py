@@ -2,27 +2,31 @@
 
 hold Produce after=3 count=1
 delay Fetch by_ms=500 client_id=billing
+copy AlterPartition by_ms=2000
 drop-response EndTxn broker=2
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
 from attrs import define
 
-from refimpl.edge.server.faults import Rule, What
+from chaos.real.proxy.passing import Passing
+from refimpl.edge.server.faults import Faulty, Rule, What
 from refimpl.wire.api_names import api_names
 
 KINDS: dict[str, What] = {
     "hold": "hold",
     "delay": "delay",
+    "copy": "delay",
     "drop": "drop",
     "drop-response": "drop response",
     "disconnect": "disconnect",
     "disconnect-unhandled": "disconnect unhandled",
 }
+LATE = ("delay", "copy")
 _NUMBERS = ("after", "count", "broker", "by_ms")
 _NAMES = (*_NUMBERS, "client_id")
 
@@ -31,10 +35,33 @@ _NAMES = (*_NUMBERS, "client_id")
 class PassingRule(Rule):
     """A rule for requests to any Kafka, also of APIs that brokers of ours do not serve."""
 
+    @property
+    def kind(self) -> str:
+        """The word that names its fault."""
+        return next(word for word, what in KINDS.items() if what == self.what)
+
     def refuse_unknown_api(self) -> None:
         """Raise ValueError for a name that no API of Kafka's has."""
         if self.api not in api_names().values():
             super().refuse_unknown_api()
+
+
+class CopyingRule(PassingRule):
+    """A rule by which a request goes on, and comes once more so much later.
+
+    That is what a client does that sends again while its first connection is stalled.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The word that names its fault."""
+        return "copy"
+
+    def happen(self, received: Faulty) -> None:
+        """Let it go on, and let the copy follow."""
+        assert isinstance(received, Passing)
+        received.begin()
+        received.copy(self.delay_ms)
 
 
 def rule_of(words: str) -> tuple[int | None, Rule]:
@@ -54,12 +81,20 @@ def rule_of(words: str) -> tuple[int | None, Rule]:
             raise ValueError(f"{words!r}: {name}: expected a whole number, found {value!r}")
         given[name] = int(value) if name in _NUMBERS else value
     broker, delay_ms = cast("int | None", given.pop("broker", None)), given.pop("by_ms", None)
-    if (delay_ms is None) == (kind == "delay"):
-        raise ValueError(f"{words!r}: by_ms belongs to delay, and delay needs it")
+    if (delay_ms is None) == (kind in LATE):
+        raise ValueError(f"{words!r}: by_ms belongs to {' and '.join(LATE)}, which need it")
+    made = CopyingRule if kind == "copy" else PassingRule
     try:
-        return broker, PassingRule(api, KINDS[kind], delay_ms=delay_ms or 0, **given)
+        return broker, made(api, KINDS[kind], delay_ms=delay_ms or 0, **given)
     except ValueError as error:
         raise ValueError(f"{words!r}: {error}") from None
+
+
+def refuse_copies(rules: Iterable[Rule]) -> None:
+    """Raise ValueError if one of these copies: a trace would blame the broker for the copy."""
+    for rule in rules:
+        if isinstance(rule, CopyingRule):
+            raise ValueError(f"copy {rule.api}: not beside --record, for a trace knows no copies")
 
 
 def rules_in(file: Path) -> Sequence[tuple[int | None, Rule]]:
@@ -76,7 +111,7 @@ def rules_in(file: Path) -> Sequence[tuple[int | None, Rule]]:
 
 def words_of(broker: int | None, rule: Rule) -> str:
     """The words of a rule."""
-    kind = next(name for name, what in KINDS.items() if what == rule.what)
+    kind = rule.kind if isinstance(rule, PassingRule) else rule.what.replace(" ", "-")
     given = {
         "by_ms": rule.delay_ms or None,
         "client_id": rule.client_id,

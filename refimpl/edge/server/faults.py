@@ -168,9 +168,28 @@ class Rule:
         for received in unanswered:
             received.connection.abort()
 
-    def unanswered(self, received: Faulty) -> None:
-        """Remember a request that gets no answer."""
-        self._unanswered.append(received)
+    def happen(self, received: Faulty) -> None:
+        """Let the fault happen to a request."""
+        match self.what:
+            case "hold":
+                self.held.append(received)
+            case "delay":
+                loop = asyncio.get_running_loop()
+                loop.call_later(self.delay_ms / 1000, received.begin)
+            case "drop":
+                self._unanswered.append(received)
+            case "drop response":
+                received.is_answered = False
+                self._unanswered.append(received)
+                received.begin()
+            case "disconnect":
+                received.disconnects = True
+                received.begin()
+            case "disconnect unhandled":
+                received.connection.end()
+            case "fail":
+                received.error = self.error
+                received.begin()
 
 
 @define(eq=False)
@@ -196,28 +215,6 @@ class Faults:
         # Each rule counts every request that it concerns, also those that another one meets.
         due = [r for r in self.rules if r.concerns(api.name, client_id) and r.is_due()]
         for rule in due[:1]:
-            self._happen(rule, received)
+            rule.happen(received)
             rule.meet(client_id)
         return bool(due)
-
-    def _happen(self, rule: Rule, received: Faulty) -> None:
-        match rule.what:
-            case "hold":
-                rule.held.append(received)
-            case "delay":
-                loop = asyncio.get_running_loop()
-                loop.call_later(rule.delay_ms / 1000, received.begin)
-            case "drop":
-                rule.unanswered(received)
-            case "drop response":
-                received.is_answered = False
-                rule.unanswered(received)
-                received.begin()
-            case "disconnect":
-                received.disconnects = True
-                received.begin()
-            case "disconnect unhandled":
-                received.connection.end()
-            case "fail":
-                received.error = rule.error
-                received.begin()

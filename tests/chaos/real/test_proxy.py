@@ -29,11 +29,13 @@ from chaos.real.proxy.addresses import (
     written,
 )
 from chaos.real.proxy.command import proxy as command
+from chaos.real.proxy.passing import Answered, Connection, Passing
 from chaos.real.proxy.proxy import Proxy
 from chaos.real.proxy.words import rule_of, words_of
 from refimpl.edge.testing.blocking import BlockingCluster
 from refimpl.wire.api_names import api_names
 from refimpl.wire.messages import load_response_schema, read_response, write_response
+from tests.refimpl.edge.patience import until
 
 READY = re.compile(r"Clients connect to (\S+)")
 SECONDS = 30
@@ -58,6 +60,22 @@ def values(cluster: BlockingCluster, topic: str) -> list[bytes]:
         found += [one.value() for one in consumer.consume(end, SECONDS)] if end else []
     consumer.close()
     return found
+
+
+class Unasked:
+    """A recorder that no request reaches."""
+
+    def reads(self, key: int) -> bool:
+        raise AssertionError(key)
+
+    def asked(self, passing: Passing) -> Answered | None:
+        raise AssertionError(passing)
+
+    def gone(self, connection: Connection) -> None:
+        raise AssertionError(connection)
+
+    def ending(self) -> None:
+        """Nothing was recorded."""
 
 
 class Running:
@@ -205,6 +223,33 @@ def test_a_closed_connection_is_tried_again(
     assert values(cluster, "orders") == [b"0"]
 
 
+@pytest.mark.parametrize("settings", [{"acks": "all"}, {"acks": 0}], ids=str)
+def test_a_copy_comes_once_more_and_an_idempotent_producer_does_not_mind(
+    running: Running, cluster: BlockingCluster, settings: dict[str, Any]
+) -> None:
+    running.rules("POST", body="copy Produce by_ms=50 count=1")
+    plain = {"enable.idempotence": False, **settings}
+    assert written_to(running.bootstrap, 1, **plain) == [None]
+    until(lambda: values(cluster, "orders") == [b"0", b"0"])
+    running.rules("POST", body="copy Produce by_ms=50 count=1")
+    assert written_to(running.bootstrap, 1, **{"enable.idempotence": True}) == [None]
+    running.rules("POST", body="copy Produce by_ms=50 count=1")
+    assert written_to(running.bootstrap, 1, **plain) == [None]
+    until(lambda: len(values(cluster, "orders")) >= 5)
+    assert len(values(cluster, "orders")) == 5, "the idempotent one's copy came before these two"
+
+
+def test_a_recording_takes_no_copies(cluster: BlockingCluster, tmp_path: Path) -> None:
+    """Its trace would blame the broker for records that nobody sent twice."""
+    options = ["--target", cluster.bootstrap, "--record", str(tmp_path / "run")]
+    done = CliRunner().invoke(command, [*options, "--fault", "copy Produce by_ms=5"])
+    assert done.exit_code == 2
+    assert "copy Produce: not beside --record" in done.output
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ValueError, match="not beside --record"):
+        Proxy([], recorder=Unasked()).add(rule_of("copy Produce by_ms=5")[1])
+
+
 def test_requests_without_an_answer_pass(running: Running, cluster: BlockingCluster) -> None:
     """acks=0 has no answer, which nobody must wait for."""
     assert written_to(running.bootstrap, 9, acks=0, **{"enable.idempotence": False}) == [None] * 9
@@ -268,8 +313,9 @@ def test_rules_at_the_end_say_what_they_met(cluster: BlockingCluster) -> None:
         ("hold Produce cont=1", "expected count and =, found 'cont=1'"),
         ("hold Produce count=no", "count: expected a whole number, found 'no'"),
         ("hold Produce count=0", "count: a whole number from 1 on is expected, found 0"),
-        ("delay Produce", "delay needs it"),
-        ("hold Produce by_ms=3", "by_ms belongs to delay"),
+        ("delay Produce", "by_ms belongs to delay and copy, which need it"),
+        ("copy Produce", "by_ms belongs to delay and copy, which need it"),
+        ("hold Produce by_ms=3", "by_ms belongs to delay and copy"),
     ],
 )
 def test_a_mistaken_rule_is_one_line(words: str, message: str) -> None:
@@ -293,6 +339,7 @@ def test_a_file_of_rules_names_the_line(tmp_path: Path) -> None:
     [
         "hold Produce after=3 count=1",
         "delay Fetch by_ms=500 client_id=billing",
+        "copy AlterPartition by_ms=2000 count=1",
         "drop-response EndTxn broker=2",
         "disconnect-unhandled Heartbeat",
         "drop BrokerHeartbeat client_id=1",  # which our brokers do not serve
