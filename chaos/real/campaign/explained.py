@@ -1,10 +1,12 @@
-"""Explains what does not end by a known finding, and only by evidence in logs of brokers."""
+"""Explains ends that do not come by a known finding, and only by evidence of the run."""
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attrs import frozen
+
+from chaos.real.campaign.forgotten import NAME, by_a_forgetful_leader
 
 
 @frozen
@@ -31,19 +33,29 @@ KNOWN = (
 FOLLOWS = "transactional clients do not go on"
 
 
-def explained(stuck: Sequence[str], cluster: Path) -> Iterator[tuple[str, str]]:
-    """Each sentence, with the name of the finding that explains it, or nothing."""
-    names = {sentence: _name(sentence, cluster) for sentence in stuck}
+_OUT_OF_ORDER = re.compile(r"OUT_OF_ORDER_SEQUENCE_NUMBER.*ProduceRequest for (\S+) \[(\d+)\]")
+
+
+def explained(stuck: Sequence[str], folder: Path) -> Iterator[tuple[str, str]]:
+    """Each sentence, with the name of the finding that explains it, or nothing.
+
+    `folder` is the run's, with the brokers' logs in `cluster` and the clients' trace in `run`.
+    """
+    names = {sentence: _name(sentence, folder) for sentence in stuck}
     first = next((name for name in names.values() if name), "")
     for sentence, name in names.items():
         yield sentence, first if sentence.startswith(FOLLOWS) else name
 
 
-def _name(sentence: str, cluster: Path) -> str:
+def _name(sentence: str, folder: Path) -> str:
+    if (refused := _OUT_OF_ORDER.search(sentence)) is not None:
+        topic, partition = refused.groups()
+        stored = by_a_forgetful_leader(folder / "run", topic, int(partition))
+        return NAME if stored else ""
     for one in KNOWN:
         if (found := one.find.search(sentence)) is not None:
             partition = re.compile(rf"\b{re.escape(found['topic'])}-{found['partition']}\b")
-            for file in sorted(cluster.glob("node-*/output.log")):
+            for file in sorted((folder / "cluster").glob("node-*/output.log")):
                 for line in file.read_text("utf-8", errors="replace").splitlines():
                     if one.line in line and partition.search(line):
                         return one.name

@@ -61,7 +61,7 @@ class Judged:
 def judge(played: Played, folder: Path) -> Judged:
     """Ask both."""
     judged = Judged()
-    ends = explained(played.stuck, folder / "cluster")
+    ends = explained(played.stuck, folder)
     judged.finds += [Find("the end", what, name) for what, name in ends]
     judged.unjudged += [f"a fault broke: {what}" for what in played.broken]
     judged.unjudged += _without_effect(played)

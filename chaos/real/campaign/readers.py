@@ -20,6 +20,8 @@ SESSION_MS, HEARTBEAT_MS = 6_000, 500
 AGAIN_S = 2.0
 """After which a member that is given nothing commits its positions again: a commit may be lost."""
 CLOSE_S = 60.0
+FATAL = -150
+"""librdkafka's code of an error after which a client does nothing more."""
 
 
 @define(eq=False)
@@ -35,11 +37,11 @@ class GroupMember:
     _leaving: Event = field(factory=Event)
     _thread: Any = field(default=None, init=False)
     _consumer: Any = field(default=None, init=False)
+    _conf: dict[str, Any] = field(factory=dict[str, Any], init=False)
     failed: str = field(default="", init=False)
 
     def start(self, instance: str) -> None:
         """Subscribe; `instance` is for a static member."""
-        library: Any = import_module("confluent_kafka")
         conf = common(self.plan, self.bootstrap) | {"group.id": self.group.name}
         conf |= {"group.protocol": self.group.protocol, "client.id": self.name}
         conf |= {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
@@ -48,12 +50,17 @@ class GroupMember:
             conf |= {"partition.assignment.strategy": self.group.assignor}
         if self.group.static:
             conf |= {"group.instance.id": instance}
-        order = "process_then_commit"
-        arguments = (library.Consumer, self.folder, conf)
-        self._consumer = recorded(*arguments, name=self.name, commit_order=order)
-        self._consumer.subscribe([ORDERS])
+        self._conf = conf
+        self._begin()
         self._thread = Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
+
+    def _begin(self) -> None:
+        library: Any = import_module("confluent_kafka")
+        arguments = (library.Consumer, self.folder, self._conf)
+        order = "process_then_commit"
+        self._consumer = recorded(*arguments, name=self.name, commit_order=order)
+        self._consumer.subscribe([ORDERS])
 
     def leave(self) -> None:
         """Close, as far as librdkafka does within its time."""
@@ -67,6 +74,9 @@ class GroupMember:
             idle_since = time.monotonic()
             while not self._leaving.is_set():
                 polled = self._consumer.consume(AT_ONCE, POLL_S)
+                if FATAL in (error.code() for one in polled if (error := one.error()) is not None):
+                    self._begin_again()
+                    continue
                 records = [one for one in polled if one.error() is None]
                 if records:
                     self._processes(records)
@@ -77,6 +87,12 @@ class GroupMember:
             self._consumer.close()
         except Exception as failure:  # the run reports it
             self.failed = f"{self.name}: {failure!r}"
+
+    def _begin_again(self) -> None:
+        """An application's next process: librdkafka's client is of no use after a fatal error."""
+        self.counts["fatal"] += 1
+        self._consumer.close()
+        self._begin()
 
     def _processes(self, records: list[Any]) -> None:
         library: Any = import_module("confluent_kafka")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Condition, Event, Lock
 from typing import Any
 
@@ -98,8 +98,9 @@ class Stage:
     def replicas(self, topic: str) -> dict[int, Replicas]:
         """A topic's partitions, as the first broker that answers knows them."""
         for node in BROKERS:
-            if self.target.running(node) and (found := self._known(node, topic)):
-                return found
+            with suppress(OSError):
+                if self.target.running(node) and (found := self._known(node, topic)):
+                    return found
         return {}
 
     def victim(self, step: Step) -> int:
@@ -125,11 +126,22 @@ class Stage:
         for node in BROKERS:
             if not self.target.running(node):
                 return f"broker {node} is down"
-            for topic in (*self.topics, *INTERNAL):
-                for number, one in self._known(node, topic).items():
-                    if one.leader not in BROKERS or {*one.isr} != {*one.replicas}:
-                        knows = f"broker {node} knows of {topic}:{number}"
-                        return f"{knows}: leader {one.leader}, ISR {sorted(one.isr)}"
+            try:
+                if lacking := self._lacking_on(node):
+                    return f"broker {node} knows of {lacking}"
+            except OSError as silent:
+                return f"broker {node} does not answer: {silent}"
+        return ""
+
+    def _lacking_on(self, node: int) -> str:
+        """The same as this broker knows it. Raises OSError if it does not answer."""
+        for topic in (*self.topics, *INTERNAL):
+            known = self._known(node, topic)
+            if not known and topic in self.topics:
+                return f"no {topic}"
+            for number, one in known.items():
+                if one.leader not in BROKERS or {*one.isr} != {*one.replicas}:
+                    return f"{topic}:{number}: leader {one.leader}, ISR {sorted(one.isr)}"
         return ""
 
     def _known(self, node: int, topic: str) -> dict[int, Replicas]:

@@ -88,9 +88,10 @@ class Writer:
             number += 1
             topic = rng.choice(topics)
             partition = rng.randrange(self.plan.topics[topic].partitions)
-            keyed = self.plan.topics[topic].keys or topic == CONFIGURED
-            key = {"key": b"k%d" % rng.randrange(KEYS)} if keyed else {}
             value = f"{self.name} {number}".encode()
+            key = {"key": b"k%d" % rng.randrange(KEYS)} if self.plan.topics[topic].keys else {}
+            if topic == CONFIGURED:  # it is compacted for a while, and may lose nothing by that
+                key = {"key": value}
             with suppress(BufferError, failure):  # the topic may be away just now
                 report = self._delivered
                 self._producer.produce(topic, value, partition=partition, on_delivery=report, **key)

@@ -53,17 +53,15 @@ def ask(
 
 
 def partitions(port: int, topic: str, patience_s: float = PATIENCE_S) -> dict[int, Replicas]:
-    """The partitions of a topic as this very broker knows them; none if it does not answer.
+    """The partitions of a topic as this very broker knows them; none if it knows no such topic.
 
     An administrator's client asks a broker of its own choice, which may be the paused one.
+    Raises OSError if the broker does not answer.
     """
     no = ("allow_auto_topic_creation", "include_cluster_authorized_operations")
     no = (*no, "include_topic_authorized_operations")
     asked = {"topics": [{"name": topic}], **dict.fromkeys(no, False)}
-    try:
-        (found,) = ask(port, METADATA, 8, asked, patience_s).topics
-    except OSError:
-        return {}
+    (found,) = ask(port, METADATA, 8, asked, patience_s).topics
     return {
         one.partition_index: Replicas(one.leader_id, one.replica_nodes, one.isr_nodes)
         for one in found.partitions

@@ -190,8 +190,8 @@ def test_a_failure_is_known_again_by_its_words_without_numbers() -> None:
 
 
 def test_what_does_not_end_is_explained_by_a_line_about_that_partition(tmp_path: Path) -> None:
-    log = tmp_path / "node-2" / "output.log"
-    log.parent.mkdir()
+    log = tmp_path / "cluster" / "node-2" / "output.log"
+    log.parent.mkdir(parents=True)
     dropped = "these partitions are likely deleted already and hence can be skipped"
     log.write_text(f"Couldn't find leader endpoint for partitions Set(orders-1, a-0), {dropped}\n")
     ends = [f"a transaction in {one} does not end: 3 of 5 is stable" for one in ("orders:1", "b:1")]
