@@ -198,7 +198,7 @@ def _operand_end(text: str, start: int, end: int) -> int:
 def _joints(text: str, start: int, end: int) -> list[int]:
     """Every `/\\` that joins two conjuncts of a bullet, outside all brackets.
 
-    Around an implication, and behind a quantifier, it belongs to that.
+    Around an implication, and behind a quantifier or CHOOSE, it belongs to that.
     """
     depth, joints = 0, list[int]()
     for at in range(start, end):
@@ -209,7 +209,7 @@ def _joints(text: str, start: int, end: int) -> list[int]:
         elif depth == 0:
             if text.startswith("=>", at):
                 return []  # what was joined so far is its premise
-            if text.startswith(("\\/", "\\A ", "\\E ", "IF "), at):
+            if text.startswith(("\\/", "\\A ", "\\E ", "CHOOSE ", "IF "), at):
                 break
             if text.startswith("/\\", at):
                 joints.append(at)

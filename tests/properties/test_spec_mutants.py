@@ -104,6 +104,16 @@ def test_what_is_chosen_is_bound_as_well(toy: SpecTree) -> None:
     ]
 
 
+def test_what_joins_behind_a_choice_belongs_to_it(toy: SpecTree) -> None:
+    module = toy.folder("Toy") / "Toy.tla"
+    chosen = "Chosen(s) == CHOOSE n \\in s..9 :\n    n > s /\\ \\A m \\in s..n : m <= n\n"
+    text = module.read_text().replace("Step(r) ==", chosen + "Step(r) ==")
+    module.write_text(text.replace("x' = more", "x' = Chosen(more)"))
+    changed = [one.new for one in spec_mutants("Toy", toy) if one.action == "Chosen"]
+    assert changed
+    assert all(one.startswith("CHOOSE n ") and "\\A m " in one for one in changed), changed
+
+
 def test_all_mutants_stand_in_one_text_and_its_lists_stay_aligned(toy: SpecTree) -> None:
     text = joined_text(spec_mutants("Toy", toy), toy)
     assert "VARIABLE mutant" in text
