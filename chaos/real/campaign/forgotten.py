@@ -10,45 +10,54 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from attrs import frozen
 
 NAME = "snapshot-forgets"
 _REFUSED = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 def by_a_forgetful_leader(run: Path, topic: str, partition: int) -> bool:
-    """True if each batch that was refused so must have been stored.
+    """True if each batch that was refused so was stored: somebody read it, or it must have been.
 
-    A later one of the same producer was stored, and between the two that are known to be stored
-    there is an offset that no other record has.
+    It must if a later one of the same producer was stored, and between the two that are known to be
+    stored there is an offset that no other record has.
     """
-    sends = dict[str, list[tuple[int | None, str | None]]]()
-    known = set[int]()
+    sends, read, taken = dict[str, list[_Send]](), set[Any](), set[int]()
     for file in sorted(run.glob("*.ndjson")):
-        for line, offset in _about(file, topic, partition):
-            if offset is not None:
-                known.add(offset)
+        for line, record in _about(file, topic, partition):
+            offset = record.get("offset")
+            taken |= set[int]() if offset is None else {offset}
             if line["op"] == "send":
-                sends.setdefault(file.stem, []).append((offset, line.get("error")))
+                one = _Send(record.get("id"), offset, line.get("error") == _REFUSED)
+                sends.setdefault(file.stem, []).append(one)
+            else:
+                read.add(record.get("id"))
     refused = [
-        (offsets[:at], offsets[at + 1 :])
+        one.id in read or _has_a_hole(mine[:at], mine[at + 1 :], taken)
         for mine in sends.values()
-        for offsets in [[offset for offset, _ in mine]]
-        for at, (_, error) in enumerate(mine)
-        if error == _REFUSED
+        for at, one in enumerate(mine)
+        if one.is_refused
     ]
-    return bool(refused) and all(_has_a_hole(*both, known) for both in refused)
+    return bool(refused) and all(refused)
 
 
-def _has_a_hole(before: list[int | None], behind: list[int | None], known: set[int]) -> bool:
-    low = max((one for one in before if one is not None), default=-1)
-    high = min((one for one in behind if one is not None), default=-1)
-    return any(offset not in known for offset in range(low + 1, high))
+@frozen
+class _Send:
+    id: Any
+    offset: int | None
+    is_refused: bool
 
 
-def _about(file: Path, topic: str, partition: int) -> Iterator[tuple[Any, int | None]]:
-    """Lines of a process about records of a partition, each with the offset of one."""
+def _has_a_hole(before: list[_Send], behind: list[_Send], taken: set[int]) -> bool:
+    low = max((one.offset for one in before if one.offset is not None), default=-1)
+    high = min((one.offset for one in behind if one.offset is not None), default=-1)
+    return any(offset not in taken for offset in range(low + 1, high))
+
+
+def _about(file: Path, topic: str, partition: int) -> Iterator[tuple[Any, Any]]:
+    """Lines of a process about records of a partition, each with one of them."""
     for text in file.read_bytes().splitlines():
         line = orjson.loads(text)
         for one in line.get("records", ()):
             if (one.get("topic"), one.get("partition")) == (topic, partition):
-                yield line, one.get("offset")
+                yield line, one

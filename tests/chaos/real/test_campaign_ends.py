@@ -108,10 +108,13 @@ REFUSED = (
 )
 
 
-def line(op: str, offset: int | None, error: str = "", partition: int = 0) -> dict[str, Any]:
+def line(
+    op: str, offset: int | None, error: str = "", partition: int = 0, id: int = 0
+) -> dict[str, Any]:
     placed = {} if offset is None else {"offset": offset}
     refused = {"error": error} if error else {}
-    return {"op": op, "records": [{"topic": "kept", "partition": partition, **placed}], **refused}
+    record = {"topic": "kept", "partition": partition, "id": id or offset, **placed}
+    return {"op": op, "records": [record], **refused}
 
 
 def recorded(folder: Path, refused: dict[str, Any], *others: dict[str, Any], last: int = 4) -> Path:
@@ -128,6 +131,12 @@ OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 def test_a_batch_that_is_refused_and_stored_is_one_that_a_snapshot_forgot(tmp_path: Path) -> None:
     folder = recorded(tmp_path, line("send", None, OUT_OF_ORDER), line("send", 2))
+    assert dict(explained([REFUSED], folder)) == {REFUSED: "snapshot-forgets"}
+
+
+def test_a_batch_that_is_refused_and_read_was_stored_as_well(tmp_path: Path) -> None:
+    refused = line("send", None, OUT_OF_ORDER, id=9)
+    folder = recorded(tmp_path, refused, line("scan", 3, id=9), last=2)
     assert dict(explained([REFUSED], folder)) == {REFUSED: "snapshot-forgets"}
 
 
