@@ -52,7 +52,7 @@ def reassign(stage: Stage, step: Step) -> Effect:
         return Effect.none("another move is under way")
     wanted = [new, before.replicas[step.value % 2]]
     partition = {"partition_index": step.partition, "replicas": wanted}
-    asked = {"timeout_ms": 5_000, "topics": [{"name": MOVED, "partitions": [partition]}]}
+    asked = {"timeout": 5_000, "topics": [{"name": MOVED, "partitions": [partition]}]}
     if (answer := _asked(stage, REASSIGN, 0, asked)) is None:
         return Effect.none("no broker answered")
     (result,) = [one for topic in answer.responses for one in topic.partitions]
@@ -94,7 +94,7 @@ def delete_records(stage: Stage, step: Step) -> Effect:
     topics = [{"name": KEPT, "partitions": below}]
     try:
         start = listed(port, KEPT, step.partition, EARLIEST)
-        done = ask(port, DELETE_RECORDS, 1, {"timeout_ms": 5_000, "topics": topics}, CALL_S)
+        done = ask(port, DELETE_RECORDS, 1, {"timeout": 5_000, "topics": topics}, CALL_S)
     except OSError as gone:
         return Effect.none(f"its leader did not answer: {gone}")
     (result,) = [one for topic in done.topics for one in topic.partitions]

@@ -4,13 +4,14 @@ clock of a recording."""
 import socket
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from itertools import count
 from typing import Any
 
 from attrs import frozen
 
 from refimpl.records.coordinators import TRANSACTIONS_TOPIC, partition_for
-from refimpl.wire.messages import is_flexible, read_response, write_request
+from refimpl.wire.messages import is_flexible, load_request_schema, read_response, write_request
 from traces.record import boots
 
 STATE = TRANSACTIONS_TOPIC
@@ -36,7 +37,13 @@ def clock_domain() -> str:
 def ask(
     port: int, key: int, version: int, values: Mapping[str, Any], patience_s: float = PATIENCE_S
 ) -> Any:
-    """The answer to one request, on a connection of its own. Raises OSError."""
+    """The answer to one request, on a connection of its own.
+
+    Raises OSError, and ValueError for a field that the request has not.
+    """
+    known = {one.name for one in fields(load_request_schema(key, version))}
+    if unknown := values.keys() - known:
+        raise ValueError(f"expected fields among {sorted(known)}, found {sorted(unknown)}")
     flexible = is_flexible(key, version)
     head = struct.pack(">hhih", key, version, 1, -1) + b"\0" * flexible
     request = head + write_request(key, version, values)

@@ -15,7 +15,7 @@ from chaos.real.campaign.explained import explained
 from chaos.real.campaign.plan import ORDERS, GroupPlan, TopicPlan
 from chaos.real.campaign.readers import GroupMembers
 from chaos.real.campaign.stage import INTERNAL, Stage
-from chaos.real.kafka.asking import Replicas
+from chaos.real.kafka.asking import Replicas, ask
 from refimpl.edge.testing.blocking import BlockingCluster
 from tests.chaos.real.played_stage import FakeTarget, planned
 from tests.refimpl.edge.patience import PATIENCE_S, until
@@ -75,6 +75,12 @@ def test_what_a_broker_lacks_is_said(
     view: Mapping[str, Mapping[int, Replicas]], lacks: str
 ) -> None:
     assert stage_of(broker_3=view).lacking() == lacks
+
+
+def test_a_field_that_a_request_has_not_is_no_field_at_its_default() -> None:
+    """DeleteRecords had `timeout_ms`, so it was given no time at all."""
+    with pytest.raises(ValueError, match=r"found \['timeout_ms'\]"):
+        ask(1, 21, 1, {"timeout_ms": 5_000, "topics": []})
 
 
 def test_a_member_that_was_fenced_is_made_again_with_its_instance_id(tmp_path: Path) -> None:
