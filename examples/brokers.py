@@ -50,7 +50,7 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{1} %m%n
 """
 
-ELECT_LEADERS, PREFERRED = 43, 0
+ELECT_LEADERS, PREFERRED, UNCLEAN = 43, 0, 1
 
 
 class NotInTimeError(RuntimeError):
@@ -83,7 +83,7 @@ class Node:
         return self.folder / "output.log"
 
     def format(self, controller: "Node") -> None:
-        """Write the settings and lay out the empty log directory."""
+        """Write the settings and lay out the empty log directories."""
         self.folder.mkdir(parents=True)
         (self.folder / "log4j2.properties").write_text(LOG4J2 + self.logging)
         (self.folder / "log4j.properties").write_text(LOG4J)
@@ -101,7 +101,12 @@ class Node:
             settings += ADVERTISED.format(listener="CONTROLLER", port=self.reached_at)
         settings += self.settings
         (self.folder / "server.properties").write_text(settings)
+        self.format_directories()
+
+    def format_directories(self) -> None:
+        """Lay out those of its log directories that are empty, by the settings."""
         arguments = ("format", "-t", CLUSTER_ID, "-c", self.folder / "server.properties")
+        arguments = (*arguments, "--ignore-formatted")
         done = subprocess.run(
             self._java("kafka.tools.StorageTool", *arguments), capture_output=True, text=True
         )
@@ -178,18 +183,27 @@ def started(nodes: Mapping[int, Node]) -> Generator[Mapping[int, Node]]:
 
 
 def elect_preferred_leader(broker: Node, topic: str) -> None:
-    """Ask for the preferred leader of partition 0, as kafka-leader-election does.
+    """Ask for the preferred leader of partition 0, as kafka-leader-election does."""
+    _elect(broker, topic, PREFERRED)
 
-    The request goes to the broker named here: a client of Kafka sends it to a broker of its own
+
+def elect_unclean_leader(broker: Node, topic: str) -> None:
+    """Ask for any live replica of partition 0 to lead, as the same tool does."""
+    _elect(broker, topic, UNCLEAN)
+
+
+def _elect(broker: Node, topic: str, kind: int) -> None:
+    """The request goes to the broker named here: a client of Kafka sends it to a broker of its own
     choice, which may be the paused one.
     """
     first = {"topic": topic, "partitions": [0]}
-    asked = {"election_type": PREFERRED, "topic_partitions": [first], "timeout": 5000}
+    asked = {"election_type": kind, "topic_partitions": [first], "timeout": 5000}
     answer = ask(broker.port, ELECT_LEADERS, 1, asked, patience_s=10)
     (of_topic,) = answer.replica_election_results
     error = of_topic.partition_result[0].error_code
     if error:
-        raise NotInTimeError(f"the preferred leader was not elected: error code {error}")
+        named = {PREFERRED: "preferred", UNCLEAN: "unclean"}[kind]
+        raise NotInTimeError(f"the {named} leader was not elected: error code {error}")
 
 
 @contextmanager
@@ -198,7 +212,8 @@ def playing() -> Generator[None]:
     try:
         yield
     except Exception as unplayed:
-        if not isinstance(unplayed, RuntimeError | KafkaException | subprocess.CalledProcessError):
+        known = RuntimeError | KafkaException | subprocess.CalledProcessError | TimeoutError
+        if not isinstance(unplayed, known):
             traceback.print_exc()
         click.echo(f"the scenario could not be played: {unplayed}", err=True)
         sys.exit(2)

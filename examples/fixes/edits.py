@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-CORE, METADATA = "kafka_2.13", "kafka-metadata"
+CORE, METADATA, STORAGE = "kafka_2.13", "kafka-metadata", "kafka-storage"
 
 
 @frozen

@@ -19,13 +19,13 @@ def python(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def shown(name: str, finding: str, folders: pytest.TempPathFactory) -> Path:
-    """A recording of an example in which Kafka does what the finding says.
+def shown(name: str, finding: str, folders: pytest.TempPathFactory, *flags: str) -> Path:
+    """A recording of an example, with these flags, in which Kafka does what the finding says.
 
     A slow machine may miss the time in which the scenario must be played, so it has some attempts.
     """
     attempts = (folders.mktemp(name) / "run" for _ in range(ATTEMPTS))
-    tries = ((folder, python(f"examples/{name}", folder)) for folder in attempts)
+    tries = ((folder, python(f"examples/{name}", folder, *flags)) for folder in attempts)
     found = next((one for one in tries if one[1].returncode != NOT_PLAYED), None)
     assert found is not None, f"the scenario could not be played in {ATTEMPTS} attempts"
     folder, played = found

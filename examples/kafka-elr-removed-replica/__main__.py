@@ -1,0 +1,85 @@
+"""Lose records that real Kafka has acknowledged: a replica that was removed stays eligible to lead.
+
+Starts a controller and three brokers with default settings and a topic of two partitions with three
+replicas and min.insync.replicas=2. Its replication factor is reduced to 1, records are written, and
+the factor is raised again, partition by partition. While partition 1 is copied broker 1 is killed.
+It records its client in RUN (trace format v1). Exit code 1: a broker without the records was
+elected, cleanly, and they are lost; 0: they survive; 2: the scenario could not be played.
+"""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from attrs import define, field
+
+from examples.brokers import cluster, until
+from examples.control_plane import UNTHROTTLED, ControlPlane
+from examples.scenario import Scenario, program
+
+TOPIC = "elr-removed"
+ALL, ONE = [1, 2, 3], [1]
+RECORDS, SIZE = 100, 100_000
+
+
+@define
+class RemovedReplica(ControlPlane):
+    """Brokers 2 and 3 are removed from the replicas, and are added again with empty logs."""
+
+    at_once: bool = field(kw_only=True)
+
+    def play(self) -> list[bytes]:
+        self.create([ALL, ALL])
+        self.say(f"partition 1: {self.known()}")
+        self.reduce()
+        self.write_many(RECORDS, SIZE)
+        self.throttle(1)
+        self.raise_again()
+        self.kill(1)
+        self.see_who_is_elected(after=1)
+        self.say(self.logs())
+        self.start(1)
+        until("a leader", 60, lambda: self.state()[0] >= 0)
+        self.throttle(1, UNTHROTTLED)
+        self.await_isr({*ALL})
+        self.say(f"all in sync: {self.known()}; {self.logs()}")
+        self.write("C", 60)
+        self.producer.close()
+        return self.read()
+
+    def reduce(self) -> None:
+        """Replication factor 1: the others delete their logs."""
+        self.reassign({0: ONE, 1: ONE})
+        for number in (0, 1):
+            self.await_isr({1}, number)
+        until("their logs to go", 60, lambda: not self.copied_by_others())
+        self.say(f"partition 1: {self.known()}")
+
+    def raise_again(self) -> None:
+        """Partition 0 first, as tools do that move partitions in batches."""
+        if self.at_once:
+            self.reassign({0: ALL, 1: ALL})
+        else:
+            self.reassign({0: ALL})
+            self.await_isr({*ALL}, 0)
+            self.reassign({1: ALL})
+        until("brokers 2 and 3 to copy", 60, lambda: len(self.copied_by_others()) == 2)
+        self.say(f"partition 1: {self.known()}")
+
+    def copied_by_others(self) -> list[int]:
+        """The brokers besides 1 that have some of the partition."""
+        return [broker for broker in (2, 3) if self.copied(broker) > 0]
+
+
+def start(folder: Path, classpath: str, run: Path, stack: ExitStack, at_once: bool) -> Scenario:
+    brokers = stack.enter_context(cluster(folder, classpath))
+    return RemovedReplica(
+        brokers=brokers, run=run, topic=TOPIC, assignment=ALL, number=1, at_once=at_once
+    )
+
+
+if __name__ == "__main__":
+    control = click.Option(
+        ["--at-once"], is_flag=True, help="Raise both partitions in one request: the control."
+    )
+    program(__doc__ or "", start, control)()
