@@ -1,0 +1,69 @@
+"""A scenario whose brokers have two log directories, and tell the controller of them by a relay."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from examples.brokers import CONTROLLER, Node, laid_out, started, until
+from examples.control_plane import ControlPlane
+from examples.relay import Header, Relay, Stall, relay
+
+ASSIGN_REPLICAS_TO_DIRS = 73
+
+
+def assigns(header: Header) -> bool:
+    """A broker tells the controller in which directory a replica is."""
+    return header.api_key == ASSIGN_REPLICAS_TO_DIRS
+
+
+def directories(node: Node) -> tuple[Path, Path]:
+    """The two log directories of a broker."""
+    return node.folder / "data1", node.folder / "data2"
+
+
+def give_two_directories(node: Node) -> None:
+    """Before the node is formatted."""
+    first, second = directories(node)
+    node.settings += f"log.dirs={first},{second}\n"
+
+
+def take_second_directory_out(node: Node) -> None:
+    """Of log.dirs, while the broker is down."""
+    first, second = directories(node)
+    properties = node.folder / "server.properties"
+    properties.write_text(properties.read_text().replace(f"{first},{second}", str(first)))
+
+
+@define
+class Directories(ControlPlane):
+    """One broker has two log directories; its AssignReplicasToDirs can be held up."""
+
+    controller: Relay = field(kw_only=True)
+    owner: int = field(kw_only=True)
+    """The broker with two directories."""
+
+    def create_and_tell(self, assignment: list[list[int]], **config: object) -> None:
+        """The controller knows the directories of all replicas of the owner."""
+        told = self.controller.stall(assigns, at_most=1)
+        self.create(assignment, **config)
+        until("the directories to be told", 60, lambda: bool(told.caught))
+        told.end()
+
+    def hold_up_the_next(self) -> Stall:
+        """The next AssignReplicasToDirs, which is caught when it is sent."""
+        return self.controller.stall(assigns, at_most=1)
+
+
+def with_two_directories(
+    folder: Path, classpath: str, stack: ExitStack, owner: int, brokers: Iterable[int]
+) -> Mapping[str, Any]:
+    """Brokers that run for as long as the stack lasts, as the fields of a scenario."""
+    nodes = laid_out(folder, classpath, tuple(brokers))
+    controller = stack.enter_context(relay(nodes[CONTROLLER].port))
+    nodes[CONTROLLER].reached_at = controller.port
+    give_two_directories(nodes[owner])
+    running = stack.enter_context(started(nodes))
+    return {"brokers": running, "controller": controller, "owner": owner}
