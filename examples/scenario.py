@@ -165,11 +165,11 @@ class Sent:
     def poll(self) -> bool:
         self.producer.poll(0.001)
         if self.error is not None:
-            raise RuntimeError(f"{self.value} was not acknowledged: {self.error}")
+            raise RuntimeError(f"{self.value[:20]} was not acknowledged: {self.error}")
         return self.offset is not None
 
     def wait(self, seconds: float) -> None:
-        until(f"{self.value} acknowledged", seconds, self.poll)
+        until(f"{self.value[:20]} acknowledged", seconds, self.poll)
 
     def _delivered(self, error: object, message: Any) -> None:
         self.error, self.offset = error, None if error else message.offset()
