@@ -1,4 +1,4 @@
-"""A scenario whose brokers have two log directories, and tell the controller of them by a relay."""
+"""A scenario with a broker of two log directories, which reports to the controller by a relay."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ ASSIGN_REPLICAS_TO_DIRS = 73
 
 
 def assigns(header: Header) -> bool:
-    """A broker tells the controller in which directory a replica is."""
+    """A broker reports to the controller in which directory a replica is."""
     return header.api_key == ASSIGN_REPLICAS_TO_DIRS
 
 
@@ -45,12 +45,12 @@ class Directories(ControlPlane):
     owner: int = field(kw_only=True)
     """The broker with two directories."""
 
-    def create_and_tell(self, assignment: list[list[int]], **config: object) -> None:
+    def create_and_report(self, assignment: list[list[int]], **config: object) -> None:
         """The controller knows the directories of all replicas of the owner."""
-        told = self.controller.stall(assigns, at_most=1)
+        reported = self.controller.stall(assigns, at_most=1)
         self.create(assignment, **config)
-        until("the directories to be told", 60, lambda: bool(told.caught))
-        told.end()
+        until("the directories to be reported", 60, lambda: bool(reported.caught))
+        reported.end()
 
     def hold_up_the_next(self) -> Stall:
         """The next AssignReplicasToDirs, which is caught when it is sent."""

@@ -49,7 +49,7 @@ FIXES = {
             ),
         ),
     ),
-    # docs/findings/kafka-electable-not-elected.md: elected by the directory that is being told.
+    # docs/findings/kafka-electable-not-elected.md: elected by the directory that is reported.
     "electable-not-elected": Fix(
         METADATA,
         "org/apache/kafka/controller/ReplicationControlManager.java",

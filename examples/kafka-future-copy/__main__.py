@@ -4,7 +4,7 @@ Starts a controller and three brokers with default settings; broker 2 has two lo
 partition has replicas on brokers 1 and 2 and min.insync.replicas=2. The replica of broker 2 is
 moved to its other directory. Its copy catches up, AssignReplicasToDirs is sent, and is under way;
 records are acknowledged by both brokers, and broker 2 is shut down in good order. The request
-arrives. Broker 2 starts with the copy in the place of its replica, and is eligible to lead; broker
+arrives. Broker 2 starts with the copy instead of its replica, and is eligible to lead; broker
 1 is killed. It records its client in RUN (trace format v1). Exit code 1: broker 2 was elected,
 cleanly, and records are lost; 0: they are there; 2: the scenario could not be played.
 """
@@ -56,7 +56,7 @@ class FutureCopy(Directories):
 
     def move_the_replica(self, assignment: list[list[int]]) -> Stall:
         """The request that the copy has caught up, which is under way; records come behind it."""
-        self.create_and_tell(assignment)
+        self.create_and_report(assignment)
         self.write_many(FEW)
         asked = self.hold_up_the_next()
         self.move(self.owner, self.other_directory())
@@ -109,7 +109,7 @@ class OneBroker(FutureCopy):
         return self.end()
 
     def deliver_and_take_back(self, asked: Stall) -> None:
-        """The broker hears of the new directory, and asks for the old one as it has not swapped."""
+        """The broker learns of the new directory, and asks for the old one: it has not swapped."""
         first = asked.caught[0]
         again = self.controller.stall(lambda header: assigns(header) and header != first)
         self.deliver(asked)
