@@ -116,15 +116,16 @@ class ControlPlane(Scenario):
 
         until(f"ISR {isr}", seconds, in_sync)
 
-    def reassign(self, target: Mapping[int, list[int]]) -> None:
-        """As kafka-reassign-partitions --execute does; it is over when it is over."""
+    def reassign(self, target: Mapping[int, list[int] | None]) -> None:
+        """As kafka-reassign-partitions --execute does, or --cancel where no target is named."""
         parts = [{"partition_index": one, "replicas": to} for one, to in target.items()]
         asked = {"timeout_ms": 60_000, "topics": [{"name": self.topic, "partitions": parts}]}
         answer = self._ask(self.asked, ALTER_PARTITION_REASSIGNMENTS, 0, asked)
         errors = [one.error_code for topic in answer.responses for one in topic.partitions]
         if refused := [error for error in [answer.error_code, *errors] if error]:
             raise NotInTimeError(f"the reassignment is refused: error code {refused[0]}")
-        self.fault(f"reassigned to {dict(target)}")
+        moved = {one: "cancelled" if to is None else to for one, to in target.items()}
+        self.fault(f"reassignment: {moved}")
 
     def move(self, broker: int, directory: Path) -> None:
         """Move the replica of a broker to another log directory of it, as the same tool does."""

@@ -13,12 +13,14 @@ from pathlib import Path
 import click
 from attrs import define, field
 
-from examples.brokers import cluster, until
+from examples.brokers import cluster, laid_out, started, until
 from examples.control_plane import UNTHROTTLED, ControlPlane
 from examples.scenario import Scenario, program
 
 TOPIC = "elr-removed"
 ALL, ONE = [1, 2, 3], [1]
+#: A move of two replicas to two other brokers.
+OLD, NEW = [1, 2], [3, 4]
 RECORDS, SIZE = 100, 100_000
 
 
@@ -71,7 +73,49 @@ class RemovedReplica(ControlPlane):
         return [broker for broker in (2, 3) if self.copied(broker) > 0]
 
 
-def start(folder: Path, classpath: str, run: Path, stack: ExitStack, at_once: bool) -> Scenario:
+@define
+class CancelledMove(ControlPlane):
+    """Broker 3 is added and in sync, removed as the move is cancelled, and added by the same move.
+
+    One partition suffices, and no factor changes.
+    """
+
+    def play(self) -> list[bytes]:
+        self.create([OLD])
+        self.write_many(RECORDS, SIZE)
+        self.stop(2)
+        until("ISR {1}", 60, lambda: self.state() == (1, {1}))
+        self.stop(4)
+        self.reassign({0: NEW})
+        self.await_isr({1, 3})
+        self.say(f"{self.known()}")
+        self.reassign({0: None})
+        until("the log of broker 3 to go", 60, lambda: not self.copied(3))
+        self.say(f"{self.known()}")
+        self.throttle(1)
+        self.reassign({0: NEW})
+        until("broker 3 to copy", 60, lambda: self.copied(3) > 0)
+        self.say(f"{self.known()}")
+        self.kill(1)
+        self.see_who_is_elected(after=1)
+        for broker in (1, 2, 4):
+            self.start(broker)
+        until("a leader", 60, lambda: self.state()[0] >= 0)
+        self.throttle(1, UNTHROTTLED)
+        self.await_isr({*NEW})
+        self.say(f"the move is over: {self.known()}; {self.logs()}")
+        self.write("C", 60)
+        self.producer.close()
+        return self.read()
+
+
+def start(
+    folder: Path, classpath: str, run: Path, stack: ExitStack, at_once: bool, cancelled: bool
+) -> Scenario:
+    if cancelled:
+        nodes = laid_out(folder, classpath, (*OLD, *NEW))
+        brokers = stack.enter_context(started(nodes))
+        return CancelledMove(brokers=brokers, run=run, topic=TOPIC, assignment=OLD)
     brokers = stack.enter_context(cluster(folder, classpath))
     return RemovedReplica(
         brokers=brokers, run=run, topic=TOPIC, assignment=ALL, number=1, at_once=at_once
@@ -79,7 +123,9 @@ def start(folder: Path, classpath: str, run: Path, stack: ExitStack, at_once: bo
 
 
 if __name__ == "__main__":
-    control = click.Option(
-        ["--at-once"], is_flag=True, help="Raise both partitions in one request: the control."
-    )
-    program(__doc__ or "", start, control)()
+    flags = {
+        "--at-once": "Raise both partitions in one request: the control.",
+        "--cancelled": "Remove the replica by a move that is cancelled.",
+    }
+    options = [click.Option([name], is_flag=True, help=text) for name, text in flags.items()]
+    program(__doc__ or "", start, *options)()
