@@ -1,7 +1,7 @@
 """A scenario in which replicas are removed, moved between brokers or log directories, and elected.
 
 Its records are many and large, so that a replica which copies them can be caught in between. The
-throttles are those that kafka-reassignment-partitions sets.
+throttles are those that kafka-reassign-partitions sets.
 """
 
 import signal
@@ -32,6 +32,8 @@ ELECTED_S = 20
 #: Until a broker has applied a setting that it has been sent, in seconds, and more.
 APPLIED_S = 1.0
 THROTTLED, UNTHROTTLED = 300_000, 300_000_000
+#: The leader of a partition that has none, and of one of which a broker does not answer.
+NOBODY, UNKNOWN = -1, -2
 
 
 @frozen
@@ -44,10 +46,9 @@ class Known:
     elr: frozenset[int]
 
     def __str__(self) -> str:
-        leader = self.leader if self.leader >= 0 else "none"
-        return f"leader {leader}, replicas {[*self.replicas]}, ISR {sorted(self.isr)}, ELR " + str(
-            sorted(self.elr)
-        )
+        leader = "none" if self.leader == NOBODY else self.leader
+        isr, elr = sorted(self.isr), sorted(self.elr)
+        return f"leader {leader}, replicas {[*self.replicas]}, ISR {isr}, ELR {elr}"
 
 
 @define
@@ -99,7 +100,7 @@ class ControlPlane(Scenario):
 
     def state(self) -> tuple[int, set[int]]:
         known = self.known()
-        return (-1, set()) if known is None else (known.leader, {*known.isr})
+        return (UNKNOWN, set()) if known is None else (known.leader, {*known.isr})
 
     def alive(self) -> set[int]:
         """The brokers that are not fenced, as the broker says that is asked."""
@@ -220,7 +221,7 @@ class ControlPlane(Scenario):
 
     def see_who_is_elected(self, after: int) -> None:
         """As soon as a leader is gone; nobody may be."""
-        until("the leader to be gone", ELECTED_S, lambda: self.state()[0] != after)
+        until("the leader to go", ELECTED_S, lambda: self.state()[0] not in (after, UNKNOWN))
         try:
             until("a leader", APPLIED_S, lambda: self.state()[0] >= 0)
         except NotInTimeError:

@@ -199,7 +199,7 @@ def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) 
     @classes_option
     @click.option("--brokers", type=folder, help=kept)
     def main(
-        run: Path, jars: Path | None, classes: Path | None, brokers: Path | None, **more: bool
+        run: Path, jars: Path | None, classes: Path | None, brokers: Path | None, **more: Any
     ) -> None:
         if brokers is not None and brokers.exists():
             refuse(f"{brokers} exists: name a new folder for the brokers")

@@ -17,7 +17,7 @@ import click
 from attrs import define, field
 
 from examples.brokers import elect_unclean_leader, laid_out, started, until
-from examples.control_plane import ControlPlane
+from examples.control_plane import NOBODY, ControlPlane
 from examples.scenario import Scenario, Sent, program
 
 TOPIC = "joins-without"
@@ -61,7 +61,7 @@ class JoinsWithoutRecords(ControlPlane):
         if not self.keep_records:
             self.let_retention_delete_all()
         self.stop(1)
-        until("nobody to lead", 60, lambda: self.state()[0] < 0)
+        until("nobody to lead", 60, lambda: self.state()[0] == NOBODY)
         self.say(f"broker 1 is shut down: {self.known()}; {self.logs()}")
         self.sent.clear()
         self.elect_broker_2()

@@ -18,6 +18,7 @@ import click
 from attrs import define, field
 
 from examples.brokers import elect_unclean_leader, until
+from examples.control_plane import NOBODY
 from examples.scenario import Scenario, program
 from examples.tiered import A_SECOND_MS, RECORDS, SIZE, Tiered, with_tier
 
@@ -72,7 +73,7 @@ class OtherLineage(Tiered):
             self.stop(1)
         else:
             self.signal(1, signal.SIGSTOP)
-        until("broker 1 to be fenced", 60, lambda: self.state()[0] < 0 and 1 not in self.alive())
+        until("broker 1 to be fenced", 60, lambda: self.state()[0] == NOBODY)
 
     def elect_broker_2(self) -> None:
         self.start(2)
