@@ -120,7 +120,7 @@ class ControlPlane(Scenario):
     def reassign(self, target: Mapping[int, list[int] | None]) -> None:
         """As kafka-reassign-partitions --execute does, or --cancel where no target is named."""
         parts = [{"partition_index": one, "replicas": to} for one, to in target.items()]
-        asked = {"timeout_ms": 60_000, "topics": [{"name": self.topic, "partitions": parts}]}
+        asked = {"timeout": 60_000, "topics": [{"name": self.topic, "partitions": parts}]}
         answer = self._ask(self.asked, ALTER_PARTITION_REASSIGNMENTS, 0, asked)
         errors = [one.error_code for topic in answer.responses for one in topic.partitions]
         if refused := [error for error in [answer.error_code, *errors] if error]:

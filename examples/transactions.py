@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +94,11 @@ class Transactional:
     def partitions(self, topic: str, broker: int | None = None) -> dict[int, Replicas]:
         """As this broker knows them; else as the first that answers does."""
         asked = self.brokers.values() if broker is None else (self.brokers[broker],)
-        nothing: dict[int, Replicas] = {}
-        answers = (partitions(node.port, topic) for node in asked)
-        return next((one for one in answers if one), nothing)
+        for node in asked:
+            with suppress(OSError):
+                if known := partitions(node.port, topic):
+                    return known
+        return {}
 
     def producer(self, name: str, transactional_id: str, **settings: Any) -> Any:
         """A recorded producer, initialised."""
