@@ -57,9 +57,12 @@ class Decisions:
         return waiting
 
     def resume(self) -> None:
-        """Go on with reassignments; one whose end was half written ends now."""
+        """Go on with reassignments; one whose end was half written ends now.
+
+        Else somebody would stay eligible who deletes its log.
+        """
         for name, one in self.state.partitions.items():
-            if not one.state.isr <= frozenset(one.assignment.replicas):
+            if not one.state.isr | one.state.elr <= frozenset(one.assignment.replicas):
                 self._reassign(name, one, one.assignment)
             self._complete(name, one)
 

@@ -172,7 +172,7 @@ class Loaded:
         decision = found.decision
         state = PartitionState(
             *(decision.leader_epoch, decision.leader, decision.isr),
-            frozenset(where.replicas) | decision.isr,
+            frozenset(where.replicas) | decision.isr | found.elr,
             *(here.registry, decision.partition_epoch, found.elr),
             last_known=found.last_known_leader,
         )

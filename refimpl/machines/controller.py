@@ -187,6 +187,8 @@ class PartitionState:
         """
         if not self.unclean_election:
             raise errors.UncleanElectionDisabled(broker)
+        if broker not in self.replicas:
+            raise errors.NotAReplica(broker, self.replicas)
         self._must_be_active(broker)
         eligible = (self.isr | self.elr) & self.active
         if eligible:
@@ -244,12 +246,14 @@ class PartitionState:
     def reassign(self, replicas: frozenset[int], successor: int | None) -> None:
         """Set the replicas; a broker that is none any more leaves the ISR and the ELR (KIP-455).
 
-        At least one replica that stays must be in sync. If the leader goes, `successor` leads, or
-        nobody. Taking replicas away raises the leader epoch, so that no earlier request can bring
-        them back (KAFKA-1097).
+        It deletes its log, so it may not be eligible when it is added again. Replicas are taken
+        away only if one that stays is in sync: those of an ELR may be all that has the records. If
+        the leader goes, `successor` leads, or nobody. Taking replicas away raises the leader epoch,
+        so that no earlier request can bring them back (KAFKA-1097).
         """
         isr, elr = self.isr & replicas, self.elr & replicas
-        if self.isr and not isr:
+        taken_away = self.replicas - replicas
+        if taken_away and not isr:
             raise errors.NoneInSync(replicas, self.isr)
         stays = self.leader in replicas
         leader = self.leader if stays else successor
@@ -257,8 +261,9 @@ class PartitionState:
             self._must_be_active(leader)
             if leader not in isr:
                 raise errors.NotEligible(leader, isr, elr, self.active)
-        taken_away = self.replicas - replicas
         self.replicas = replicas
+        if self.last_known not in replicas:
+            self.last_known = None
         if taken_away or leader != self.leader:
             self._decide(leader, isr, elr)
         else:

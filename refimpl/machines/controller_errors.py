@@ -150,6 +150,15 @@ class NoneInSync(EligibleLeadersNotAvailable):
 
 
 @frozen
+class NotAReplica(EligibleLeadersNotAvailable):
+    """Only a replica has a log of the partition, and may lead it."""
+
+    says = "{broker} is none of the replicas {replicas}"
+    broker: int
+    replicas: frozenset[int]
+
+
+@frozen
 class AlreadyOffline(InvalidRequest):
     """A partition without a leader cannot lose it."""
 

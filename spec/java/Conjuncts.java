@@ -13,6 +13,8 @@ import tla2sany.semantic.LevelNode;
 import tla2sany.semantic.OpApplNode;
 import tla2sany.semantic.OpDefNode;
 import tla2sany.semantic.SemanticNode;
+import tla2sany.semantic.Subst;
+import tla2sany.semantic.SubstInNode;
 import tla2sany.semantic.SymbolNode;
 import tlc2.tool.Action;
 import tlc2.tool.ITool;
@@ -27,16 +29,19 @@ import util.UniqueString;
  * <p>A conjunct is evaluated once for all states that agree in the variables that it reads.
  */
 final class Conjuncts {
-  /** How the arguments of a definition on the way to a conjunct are bound. */
+  /**
+   * How the arguments of a definition on the way to a conjunct are bound, or what the constants and
+   * variables of an instance stand for: then {@code reads} is null, since no conjunct reads them all.
+   */
   private static final class Binding {
     final Binding outer;
-    final OpDefNode definition;
+    final SymbolNode[] bound;
     final ExprOrOpArgNode[] args;
     final Set<Integer> reads;
 
-    Binding(Binding outer, OpDefNode definition, ExprOrOpArgNode[] args, Set<Integer> reads) {
+    Binding(Binding outer, SymbolNode[] bound, ExprOrOpArgNode[] args, Set<Integer> reads) {
       this.outer = outer;
-      this.definition = definition;
+      this.bound = bound;
       this.args = args;
       this.reads = reads;
     }
@@ -76,6 +81,7 @@ final class Conjuncts {
 
   private void collect(SemanticNode node, Binding binding) {
     if (node instanceof LetInNode) collect(((LetInNode) node).getBody(), binding);
+    if (node instanceof SubstInNode) collectInInstance((SubstInNode) node, binding);
     if (!(node instanceof OpApplNode)) return;
     OpApplNode application = (OpApplNode) node;
     ExprOrOpArgNode[] args = application.getArgs();
@@ -84,7 +90,7 @@ final class Conjuncts {
       for (ExprOrOpArgNode conjunct : args) collect(conjunct, binding);
     } else if (definition != null) {
       Set<Integer> reads = reads(binding, args);
-      Binding inner = new Binding(binding, definition, args, reads);
+      Binding inner = new Binding(binding, definition.getParams(), args, reads);
       parts.add(new Part(null, inner, reads));
       collect(definition.getBody(), inner);
     } else if (application.getLevel() <= LevelConstants.VariableLevel) {
@@ -92,17 +98,37 @@ final class Conjuncts {
     }
   }
 
+  private void collectInInstance(SubstInNode node, Binding binding) {
+    Subst[] all = node.getSubsts();
+    SymbolNode[] bound = new SymbolNode[all.length];
+    ExprOrOpArgNode[] args = new ExprOrOpArgNode[all.length];
+    for (int i = 0; i < all.length; i++) {
+      bound[i] = all[i].getOp();
+      args[i] = all[i].getExpr();
+    }
+    collect(node.getBody(), new Binding(binding, bound, args, null));
+  }
+
   /** The numbers of the variables that these read, or what is bound around them. */
   private Set<Integer> reads(Binding binding, LevelNode... nodes) {
     Set<Integer> found = new TreeSet<>();
-    if (binding != null) found.addAll(binding.reads);
+    for (Binding one = binding; one != null; one = one.outer) {
+      if (one.reads != null) found.addAll(one.reads);
+    }
     for (LevelNode node : nodes) {
-      for (SymbolNode symbol : node.getAllParams()) {
-        int number = variables.indexOf(symbol.getName());
-        if (number >= 0) found.add(number);
-      }
+      for (SymbolNode symbol : node.getAllParams()) found.addAll(read(binding, symbol));
     }
     return found;
+  }
+
+  /** What a symbol reads: of an instance's variable, what that stands for. */
+  private Set<Integer> read(Binding binding, SymbolNode symbol) {
+    for (Binding one = binding; one != null; one = one.outer) {
+      int at = one.reads == null ? Arrays.asList(one.bound).indexOf(symbol) : -1;
+      if (at >= 0) return reads(one.outer, one.args[at]);
+    }
+    int number = variables.indexOf(symbol.getName());
+    return number < 0 ? Set.of() : Set.of(number);
   }
 
   /**
@@ -145,7 +171,7 @@ final class Conjuncts {
     Context outer = bound(binding.outer, state);
     Context inner = outer;
     for (int i = 0; i < binding.args.length; i++) {
-      inner = inner.cons(binding.definition.getParams()[i], tool.eval(binding.args[i], outer, state));
+      inner = inner.cons(binding.bound[i], tool.eval(binding.args[i], outer, state));
     }
     return inner;
   }

@@ -19,6 +19,7 @@ from attrs import define, field
 
 from refimpl.boots import named_boot
 from refimpl.errors import StorageDamage
+from refimpl.machines.log_directories import LogDirectories, Memory
 from refimpl.storage.disk.files import FileDisk
 from refimpl.storage.disk.interface import Disk, MemoryDisk, read_file, replace_file
 from refimpl.storage.format.checkpoints import (
@@ -339,15 +340,19 @@ def _begin(directories: Sequence[FileDirectory], *, are_all: bool = True) -> Beg
     """
     lasts = [last for one in directories if (last := one.last_process()) is not None]
     ids = [one.directory_id for one in directories]
-    epochs = {last["broker_epoch"] for last in lasts}
-    is_whole = all({*last.get("directories", ())} <= {*ids} for last in lasts)
-    same_boot = all(last["boot_id"] == named_boot() != "" for last in lasts)
+    found = LogDirectories.of(ids, map(_memory, lasts))
     incarnation = max((last["incarnation"] + 1 for last in lasts), default=_clock_us())
     before = [] if are_all else [one for last in lasts for one in last.get("directories", ())]
     for one in directories:
         one.begin_as(incarnation, list(dict.fromkeys([*ids, *before])))
-    survived = epochs.pop() if len(epochs) == 1 and same_boot and is_whole else -1
-    return Begun(incarnation, survived, is_whole)
+    return Begun(incarnation, found.survived, found.are_whole)
+
+
+def _memory(last: Mapping[str, Any]) -> Memory:
+    """A directory's memory of its last process. What that wrote may be lost with another boot."""
+    same_boot = last["boot_id"] == named_boot() != ""
+    epoch = last["broker_epoch"] if same_boot else -1
+    return Memory(epoch, frozenset(last.get("directories", ())))
 
 
 def _clock_us() -> int:

@@ -135,6 +135,17 @@ def test_a_reassignment_that_was_half_written_ends_and_what_does_not_move_stays(
     assert told(made) == [], "nobody is in sync who is no replica, and 4 is not"
 
 
+def test_who_is_removed_by_a_half_written_move_is_not_eligible_any_more() -> None:
+    """Its log is deleted: once it is a replica again, it would lead with an empty one."""
+    made, one = with_partition(1, 2, 3, config=ELR)
+    one.state.isr, one.state.elr = frozenset({1}), frozenset({2, 3})
+    one.assignment = Assignment((1,))
+    told(made)
+    made.resume()
+    assert told(made) == [("Reassign", 0, 1)]
+    assert (leads(one), one.state.elr, one.state.replicas) == ((1, {1}), set(), {1})
+
+
 def test_whoever_is_in_sync_anywhere_is_a_member() -> None:
     made = deciding()
     made.create_partition(T0, (1, 2))

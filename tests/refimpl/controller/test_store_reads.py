@@ -133,7 +133,7 @@ def test_a_partition_is_as_its_state_says_and_where_its_topic_says() -> None:
     assert state.metadata.partitions == {T0: HERE}
     one = state.partitions[T0]
     assert (one.topic_id, one.assignment) == (ID, Assignment((3, 2, 1), (3,), (1,)))
-    assert (one.state.decision, one.state.replicas) == (DECISION, {1, 2, 3})
+    assert (one.state.decision, one.state.replicas) == (DECISION, {1, 2, 3, 4})
     assert (one.state.elr, one.state.last_known, one.state.brokers) == ({4}, 2, state.registry)
     topic = znodes.topic_path("t")
     assert loaded.assigned == {topic: store.data[topic][0]}
@@ -143,11 +143,11 @@ def test_a_partition_is_as_its_state_says_and_where_its_topic_says() -> None:
     assert loaded.missing == []
 
 
-def test_who_is_in_sync_is_a_replica_until_a_half_written_move_has_ended() -> None:
+def test_who_is_in_sync_or_eligible_is_a_replica_until_a_half_written_move_has_ended() -> None:
     store = with_topic(HERE._replace(replicas=(2, 3), adding=(), removing=()))
     store.put(znodes.state_path(T0), znodes.state(HERE, 4))
     one = store.read().state.partitions[T0]
-    assert (one.assignment, one.state.replicas) == (Assignment((2, 3)), {1, 2, 3})
+    assert (one.assignment, one.state.replicas) == (Assignment((2, 3)), {1, 2, 3, 4})
 
 
 def test_a_partition_without_a_state_is_still_to_be_created_and_one_without_a_place_is_none() -> (

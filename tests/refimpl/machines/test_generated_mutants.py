@@ -81,13 +81,47 @@ def test_somebody_who_stays_must_be_in_sync_and_the_successor_alive_and_in_sync(
     assert facts(state) == before
 
 
-def test_where_nobody_is_in_sync_replicas_may_change_and_the_eligible_stay_eligible() -> None:
+def test_where_nobody_is_in_sync_a_replica_may_be_added_and_none_removed() -> None:
+    """The eligible may be all that has the records, and nobody knows which of them has crashed."""
     state = partition(min_isr=2, elr_enabled=True)
     for broker in (3, 2, 1):
         gone(state, broker)
     assert (state.isr, state.elr) == (frozenset(), {1, 2})
-    state.reassign(frozenset({1, 3}), None)
-    assert (state.leader, state.isr, state.elr) == (None, frozenset(), {1})
+    before = facts(state)
+    for target in ({1, 3}, {2}, {3, 4}):
+        with pytest.raises(errors.NoneInSync):
+            state.reassign(frozenset(target), None)
+    assert (facts(state), state.elr) == (before, {1, 2})
+    state.reassign(frozenset({1, 2, 3, 4}), None)
+    assert (state.leader, state.isr, state.elr) == (None, frozenset(), {1, 2})
+
+
+def test_who_is_no_replica_any_more_is_not_eligible_when_it_is_one_again() -> None:
+    state = partition(min_isr=2, elr_enabled=True)
+    for broker in (3, 2):
+        gone(state, broker)
+    assert (state.isr, state.elr) == ({1}, {2})
+    state.reassign(frozenset({1}), None)
+    assert state.elr == frozenset()
+    state.reassign(frozenset({1, 2}), None)
+    assert state.elr == frozenset()
+
+
+def test_the_last_leader_does_not_lead_again_once_it_is_no_replica() -> None:
+    state = partition(min_isr=1, elr_enabled=True, last_known_leader=True)
+    state.last_known, state.leader = 1, None
+    state.reassign(frozenset({1, 2}), None)
+    assert state.last_known == 1
+    state.reassign(frozenset({2}), None)
+    assert state.last_known is None
+
+
+def test_only_a_replica_is_elected_uncleanly() -> None:
+    registry = BrokerRegistry(dict.fromkeys((1, 2, 3), 0), frozenset({1, 2, 3}))
+    state = PartitionState.create((1,), registry, unclean_election=True)
+    gone(state, 1)
+    with pytest.raises(errors.NotAReplica, match=r"3 is none of the replicas \{1\}"):
+        state.elect_unclean(3)
 
 
 # ------------------------------------------------------------------------------ vacant partitions
