@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, is_not
 from types import FunctionType, MappingProxyType, MethodType
 from typing import Any, TypeAlias, cast
 
@@ -96,15 +96,26 @@ class Snapshot:
         return any(now != then for now, then in self.containers)
 
     def restore(self) -> None:
-        """Put everything back as it was."""
+        """Put everything back as it was.
+
+        An object that is equal to the one in its place before is not that one: the other may be
+        elsewhere by now, as a copy of a log that replaced it.
+        """
         for thing, (names, get), then in self.objects:
-            if get(thing) != then:
+            if any(map(is_not, get(thing), then)):
                 for name, value in zip(names, then, strict=True):
                     setattr(thing, name, value)
         for now, then in self.containers:
-            if now != then:
+            if now != then or _holds_others(now, then):
                 now.clear()
                 _fill(now, then)
+
+
+def _holds_others(now: Any, then: Any) -> bool:
+    """True if a container that is equal to what it was holds other objects."""
+    if isinstance(now, dict):
+        return any(map(is_not, now.values(), then.values()))
+    return not isinstance(now, set) and any(map(is_not, now, then))
 
 
 def _fill(container: Any, contents: Any) -> None:

@@ -43,7 +43,7 @@ class Eligibility(DurableIsr):
         self.kinds: frozenset[str] = constants["Changes"]
         self.max_changes: int = constants["MaxChanges"]
         self.changes = 0
-        self.futures: dict[int, FutureReplica] = {}
+        self.futures: dict[int, Log] = {}
         self.assigned: frozenset[int] = frozenset()
         self._give_directories(self.crashed)
 
@@ -115,12 +115,12 @@ class Eligibility(DurableIsr):
         if r not in self.state.replicas & self.state.brokers.alive or r in self.futures:
             raise OtherAction
         self.changes += 1
-        self.futures[r] = FutureReplica(self.replicas[r - 1], Log())
+        self.futures[r] = Log()
 
     def _moving(self, r: int) -> FutureReplica:
         if r not in self.futures or r not in self.state.brokers.alive:
             raise OtherAction
-        return self.futures[r]
+        return FutureReplica(self.replicas[r - 1], self.futures[r])
 
     def copy_on(self, r: int) -> None:
         future = self._moving(r)
@@ -170,7 +170,7 @@ class Eligibility(DurableIsr):
         self._give_directories(state["crashed"])
         self.assigned, self.changes = state["assigned"], state["changes"]
         copies = enumerate(state["future"], start=1)
-        self.futures = {r: self._copy(r, log) for r, log in copies if r in state["moving"]}
+        self.futures = {r: _log(records) for r, records in copies if r in state["moving"]}
         for r in frozenset(self.ids) - state["replicas"]:
             self._without_role(r)
 
@@ -178,14 +178,15 @@ class Eligibility(DurableIsr):
         with suppress(Refusal):
             self.replicas[r - 1].fail()
 
-    def _copy(self, r: int, log: tuple[int, ...]) -> FutureReplica:
-        return FutureReplica(self.replicas[r - 1], Log([Record(number, number) for number in log]))
+
+def _log(records: tuple[int, ...]) -> Log:
+    return Log([Record(number, number) for number in records])
 
 
 def _future(c: Eligibility, r: int) -> tuple[object, ...]:
     if r not in c.futures:
         return ()
-    return tuple([record.value for record in c.futures[r].log.records])
+    return tuple([record.value for record in c.futures[r].records])
 
 
 Eligibility.projection = {

@@ -9,7 +9,7 @@ from attrs import define
 from refimpl.errors import OutsideLog
 from refimpl.machines.replica import Replica
 from refimpl.machines.replica_errors import NotCaughtUpWithCurrent, UndefinedEpoch
-from refimpl.machines.replica_log import UNDEFINED, ReplicaLog
+from refimpl.machines.replica_log import UNDEFINED, UNDEFINED_EPOCH, ReplicaLog
 
 
 @define(eq=False)
@@ -21,8 +21,9 @@ class FutureReplica:
 
     @property
     def has_caught_up(self) -> bool:
-        """True if this log ends where the current one does, with the same records."""
-        if self.log.end != self.current.log.end or self.log.start < self.current.log.start:
+        """True if this log has the records of the current one, from its start to its end."""
+        ours, current = self.log, self.current.log
+        if (ours.start, ours.end) != (current.start, current.end):
             return False
         try:
             return self.current.diverging(self.log.end, self.log.latest_epoch) is None
@@ -32,12 +33,21 @@ class FutureReplica:
     def follow(self, limit: int) -> None:
         """Copy the next records of the current log; where both diverge, truncate instead.
 
-        If they cannot be compared, the current log has deleted what this one lacks, or has lost all
-        that this one has: then this one begins anew at its start.
+        If the current log has truncated all of our latest epoch, they are compared by its own. If
+        they cannot be compared, it has deleted what this one lacks, or has lost all that this one
+        has: then this one begins anew at its start. So it does where the current log has begun anew
+        below our start.
         """
         ours, current = self.log, self.current
+        if ours.start > current.log.start:
+            ours.restart_at(current.log.start)
+            return
+        last = current.log.latest_epoch
         try:
-            leaves = current.diverging(ours.end, ours.latest_epoch)
+            if UNDEFINED_EPOCH < last < ours.latest_epoch:
+                leaves = current.log.end_of(last)
+            else:
+                leaves = current.diverging(ours.end, ours.latest_epoch)
         except (OutsideLog, UndefinedEpoch):
             ours.restart_at(current.log.start)
             return

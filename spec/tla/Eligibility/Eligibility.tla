@@ -4,10 +4,10 @@
 (* of log.dirs, and a copy in another directory of the broker replaces the   *)
 (* replica (KIP-113, KIP-858). One rule is common to all three: whoever is   *)
 (* eligible still has the log that made it eligible.                         *)
-(*                                                                          *)
-(* Each step of DurableIsr is a step here. The partition's min.insync        *)
-(* replicas stays as it is: with fewer replicas nothing is written, and what *)
-(* may be lost is what was acknowledged before.                              *)
+(*                                                                           *)
+(* Each step of DurableIsr is a step here. min.insync.replicas stays as it   *)
+(* is: a partition that has fewer replicas takes no writes, and what may be  *)
+(* lost is what was acknowledged before.                                     *)
 EXTENDS Logs, FiniteSets
 
 CONSTANTS
@@ -16,18 +16,23 @@ CONSTANTS
     (* @type: Bool; *) Unclean, (* @type: Bool; *) LastKnownLeader, (* @type: Bool; *) MoveLeaders,  \* as in DurableIsr
     (* @type: Set(Str); *) Changes,       \* what an operator changes, see below
     (* @type: Int; *)  MaxChanges,        \* bound: such changes
-    (* @type: Bool; *) Directories,       \* KIP-858: the controller knows of each replica's directory, and elects none that is elsewhere
-    (* @type: Bool; *) ElrInReplicas,     \* who is removed is not eligible any more: FALSE is Kafka 4.3.1
+    (* @type: Bool; *) Directories,       \* KIP-858: the controller elects no replica that is in another directory than it knows
+    (* @type: Bool; *) ElrInReplicas,     \* who is removed is not eligible any more
     (* @type: Bool; *) SomebodyStays,     \* replicas are removed only where one that stays is in sync
-    (* @type: Bool; *) DirectoryNoticed,  \* a broker without a directory that it had is like one that crashed: FALSE is Kafka 4.3.1
-    (* @type: Str; *)  CopyReplaces,      \* at a start an assigned copy replaces the replica: "never"; "asLong", if it is not shorter; "always", Kafka 4.3.1
-    (* @type: Bool; *) ElectAssigned      \* who becomes electable by its directory is elected then: FALSE is Kafka 4.3.1
+    (* @type: Bool; *) DirectoryNoticed,  \* a broker that starts without a directory that it had is like one that crashed
+    (* @type: Str; *)  CopyReplaces,      \* whether a copy may replace the replica at a start, see below
+    (* @type: Bool; *) ElectAssigned      \* who becomes electable by its directory is elected then
 
-(* Changes: "replicas", the assignment; "log.dirs", the directory of a replica *)
-(* is taken out, and its log is lost, or was moved "by hand"; "directory", a   *)
-(* replica is to be in another one.                                           *)
+(* Kafka 4.3.1 has ElrInReplicas, DirectoryNoticed and ElectAssigned FALSE,  *)
+(* and CopyReplaces "assigned".                                              *)
+(*                                                                           *)
+(* Changes: "replicas", the assignment; "log.dirs", a replica's directory is *)
+(* taken out, and its log is lost, or was moved "by hand" before; "directory",*)
+(* a replica is to be in another one.                                        *)
+(* CopyReplaces: "never"; "as long", if the controller knows of the copy and *)
+(* it is not shorter; "assigned", if the controller knows of it.             *)
 ASSUME Changes \subseteq {"replicas", "log.dirs", "by hand", "directory"}
-ASSUME CopyReplaces \in {"never", "asLong", "always"}
+ASSUME CopyReplaces \in {"never", "as long", "assigned"}
 
 Replicas == 1..N
 None == 0
@@ -62,13 +67,15 @@ Init ==
     /\ changes = 0
 
 -----------------------------------------------------------------------------
-(* As in DurableIsr, by those who are replicas *)
+(* As in DurableIsr, by those who are replicas                               *)
 Write(l) == Durable!Write(l) /\ UNCHANGED <<moved, looked>>
 Acknowledge(l) == Durable!Acknowledge(l) /\ UNCHANGED <<moved, looked>>
 Fetch(f, l) == f \in replicas /\ Durable!Fetch(f, l) /\ UNCHANGED <<moved, looked>>
 ShrinkIsr(l, f) == Durable!ShrinkIsr(l, f) /\ UNCHANGED <<moved, looked>>
 ExpandIsr(l, f) == f \in replicas \ astray /\ Durable!ExpandIsr(l, f) /\ UNCHANGED <<moved, looked>>
 
+(* The controller looks for a leader at certain events, among the replicas   *)
+(* that are where it knows them to be.                                       *)
 Electable == IF looked THEN replicas \ astray ELSE {}
 Elect(r) == r \in Electable /\ Durable!Elect(r) /\ UNCHANGED <<moved, looked>>
 ElectLastKnown(r) == r \in Electable /\ Durable!ElectLastKnown(r) /\ UNCHANGED <<moved, looked>>
@@ -79,9 +86,9 @@ Crash(r, kept) == Durable!Crash(r, kept) /\ looked' = TRUE /\ UNCHANGED moved
 Stop(r) == Durable!Stop(r) /\ looked' = TRUE /\ UNCHANGED moved
 
 -----------------------------------------------------------------------------
-(* Replicas that come and go *)
+(* Replicas that come and go                                                 *)
 
-(* What these brokers have of the partition is deleted.                     *)
+(* What these brokers have of the partition is deleted.                      *)
 NoCopy(brokers) ==
     /\ moving' = moving \ brokers /\ assigned' = assigned \ brokers
     /\ future' = [r \in Replicas |-> IF r \in brokers THEN <<>> ELSE future[r]]
@@ -106,7 +113,7 @@ Reassign(target) ==
     /\ UNCHANGED <<up, leader, crashed, acked, written, crashes, stops, elections, astray, looked>>
 
 -----------------------------------------------------------------------------
-(* Directories *)
+(* Directories                                                               *)
 
 (* While a broker is down the directory of its replica is taken out of       *)
 (* log.dirs: a disk that dies, or one whose logs were moved by hand before.  *)
@@ -119,14 +126,14 @@ TakeOut(r, byHand) ==
     /\ astray' = IF Directories THEN astray \cup {r} ELSE astray
     /\ UNCHANGED <<up, isr, elr, leader, lastKnown, acked, written, crashes, stops, elections, replicas, looked>>
 
-(* AlterReplicaLogDirs: a copy is begun in another directory.               *)
+(* AlterReplicaLogDirs: a copy is begun in another directory.                *)
 AlterDirectory(r) ==
     /\ "directory" \in Changes /\ changes < MaxChanges /\ changes' = changes + 1
     /\ r \in (replicas \cap up) \ moving
     /\ moving' = moving \cup {r}
     /\ UNCHANGED <<durable, replicas, future, assigned, astray, looked>>
 
-(* It follows the replica as a follower does its leader.                    *)
+(* It follows the replica as a follower does its leader.                     *)
 CopyOn(r) ==
     /\ r \in moving \cap up /\ future[r] # log[r]
     /\ future' = [future EXCEPT ![r] =
@@ -140,14 +147,15 @@ AssignCopy(r) ==
     /\ assigned' = assigned \cup {r}
     /\ UNCHANGED <<durable, replicas, future, moving, astray, looked, changes>>
 
-(* It is level still, or again.                                             *)
+(* It is level still, or again.                                              *)
 ReplaceCurrent(r) ==
     /\ r \in assigned \cap up /\ future[r] = log[r]
     /\ log' = [log EXCEPT ![r] = future[r]]
     /\ NoCopy({r})
-    /\ UNCHANGED <<up, isr, elr, leader, lastKnown, crashed, acked, written, crashes, stops, elections, replicas, astray, looked, changes>>
+    /\ UNCHANGED <<up, isr, elr, leader, lastKnown, crashed, acked, written, crashes, stops, elections>>
+    /\ UNCHANGED <<replicas, astray, looked, changes>>
 
-(* AssignReplicasToDirs: the controller learns where a replica is now.      *)
+(* AssignReplicasToDirs: the controller learns where a replica is now.       *)
 AssignFound(r) ==
     /\ r \in astray \cap up
     /\ astray' = astray \ {r}
@@ -156,9 +164,9 @@ AssignFound(r) ==
 
 Replaces(r) ==
     /\ r \in assigned
-    /\ CASE CopyReplaces = "never"  -> FALSE
-         [] CopyReplaces = "asLong" -> Len(future[r]) >= Len(log[r])
-         [] CopyReplaces = "always" -> TRUE
+    /\ CASE CopyReplaces = "never"    -> FALSE
+         [] CopyReplaces = "as long"  -> Len(future[r]) >= Len(log[r])
+         [] CopyReplaces = "assigned" -> TRUE
 
 (* A broker registers. It deletes what it is no replica of, and goes on with *)
 (* a copy; the controller is told of the directory that the replica is in.   *)
@@ -196,23 +204,23 @@ Next ==
 Spec == Init /\ [][Next]_vars
 
 -----------------------------------------------------------------------------
-(* Promises *)
+(* Promises                                                                  *)
 
 (* Whoever is eligible, and no restart is to say that it is not, still has   *)
 (* the log that made it eligible.                                            *)
 EligibleHasItsLog == \A r \in isr \cup (elr \ crashed) : IsPrefix(acked, log[r])
 
-(* Whoever leads has every acknowledged record.                             *)
+(* Whoever leads has every acknowledged record.                              *)
 AckedSurvives == leader # None => IsPrefix(acked, log[leader])
 
-(* Only replicas are in sync, eligible, or lead.                            *)
+(* Only replicas are in sync, eligible, or lead.                             *)
 EligibleAreReplicas == isr \cup elr \cup ({leader, lastKnown} \ {None}) \subseteq replicas
 
-(* No reassignment removes all that has what was acknowledged.              *)
+(* No reassignment removes all that has what was acknowledged.               *)
 Kept == \E r \in replicas : IsPrefix(acked, log[r])
 ReassignmentKeeps == [][replicas' # replicas /\ Kept => Kept']_replicas
 
-(* Whoever runs and is no replica has deleted its log, and copies nothing.  *)
+(* Whoever runs and is no replica has deleted its log, and copies nothing.   *)
 StraysAreDeleted == \A r \in up \ replicas : log[r] = <<>> /\ future[r] = <<>> /\ r \notin moving
 StraysCopyNothing == [][\A r \in Replicas \ replicas : Len(log'[r]) <= Len(log[r])]_log
 
@@ -228,7 +236,7 @@ ElrKept ==
                       \/ r \notin replicas'
                       \/ r \in crashed \ crashed']_eligibility
 
-(* Availability: nobody who may be elected waits while nobody leads.        *)
+(* Availability: nobody who may be elected waits while nobody leads.         *)
 Waits(r) == r \in (replicas \cap up) \ astray /\ elections < MaxElections
 NobodyWaits ==
     leader = None =>
@@ -236,12 +244,12 @@ NobodyWaits ==
             /\ (r \in isr \/ (isr \cap up = {} /\ r \in elr)) => ENABLED Elect(r)
             /\ (isr \cup elr = {} /\ r = lastKnown) => ENABLED ElectLastKnown(r)
 
-(* Availability: a move between directories goes on while its broker runs.  *)
+(* Availability: a move between directories goes on while its broker runs.   *)
 MovesGoOn ==
     \A r \in moving \cap up : ENABLED CopyOn(r) \/ ENABLED AssignCopy(r) \/ ENABLED ReplaceCurrent(r)
 
 -----------------------------------------------------------------------------
-(* Probes *)
+(* Probes                                                                    *)
 NeverAddedAgain == [][isr' \ isr # {} => changes < 2 \/ replicas # Replicas]_isr
 NeverBehind == ~(\E r \in assigned \ up : Len(future[r]) < Len(log[r]))
 NeverReplaced == [][\A r \in assigned : r \in up => r \in moving']_moving

@@ -60,8 +60,7 @@ def test_it_has_caught_up_only_with_the_same_records_and_catches_up_in_the_end(
 
 def same(future: FutureReplica) -> bool:
     current, ours = future.current.log, future.log
-    skipped = ours.start - current.start
-    return (ours.end, [*ours.records]) == (current.end, [*current.records][skipped:])
+    return (ours.start, [*ours.records]) == (current.start, [*current.records])
 
 
 def test_an_epoch_that_no_record_bears_is_taken_over() -> None:
@@ -89,5 +88,38 @@ def test_a_log_of_the_same_length_with_other_records_has_not_caught_up() -> None
     future.follow(10)
     assert future.log.end == 1
     future.follow(10)
+    assert future.has_caught_up
+    assert same(future)
+
+
+def test_what_the_current_log_has_truncated_is_cut_and_the_rest_is_not_copied_again() -> None:
+    future = moving()
+    current = future.current.log
+    for epoch in (1, 1, 3):
+        current.append(epoch, (epoch,))
+    future.follow(10)
+    current.truncate_to(2)
+    future.follow(10)
+    assert (future.log.end, future.log.latest_epoch) == (2, 1)
+    assert future.has_caught_up
+
+
+def test_a_log_without_what_the_current_one_has_below_its_start_has_not_caught_up() -> None:
+    """After an unclean election a follower begins anew at its leader's start, and copies what its
+    own log had deleted."""
+    future = moving()
+    current = future.current.log
+    current.restart_at(10)
+    for value in "ab":
+        current.append(1, (value,))
+    while not future.has_caught_up:
+        future.follow(10)
+    current.restart_at(0)
+    for value in range(8):
+        current.append(3, (value,))
+    future.log.truncate_to(8)
+    assert not future.has_caught_up
+    for _ in range(3):
+        future.follow(10)
     assert future.has_caught_up
     assert same(future)
