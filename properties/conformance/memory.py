@@ -114,7 +114,7 @@ class Snapshot:
 def _holds_others(now: Any, then: Any) -> bool:
     """True if a container that is equal to what it was holds other objects."""
     if isinstance(now, dict):
-        return any(map(is_not, now.values(), then.values()))
+        now, then = cast("dict[Any, Any]", now).values(), then.values()
     return not isinstance(now, set) and any(map(is_not, now, then))
 
 

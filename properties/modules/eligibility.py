@@ -5,7 +5,6 @@ it would know of, and a broker is never astray.
 """
 
 # Parameters are named as in the spec, where a leader is `l`.
-# ruff: noqa: E741
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -196,7 +195,7 @@ Eligibility.projection = {
     "future": lambda c: tuple([_future(c, r) for r in c.ids]),
     "moving": lambda c: frozenset(c.futures),
     "assigned": lambda c: c.assigned,
-    "astray": lambda c: frozenset(),
+    "astray": lambda c: frozenset[int](),
     "looked": lambda c: True,
     "changes": lambda c: c.changes,
 }

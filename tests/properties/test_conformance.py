@@ -275,6 +275,19 @@ def test_memory_sees_and_undoes_what_changed_deep_inside() -> None:
     assert not memory.changed()
 
 
+def test_memory_puts_back_what_was_replaced_by_its_equal() -> None:
+    """The other one may be elsewhere by then, and would be in two places."""
+    whole, parts = Whole(Part([1]), Part([2])), [Part([3])]
+    left, first = whole.left, parts[0]
+    memories = Snapshot.of(whole), Snapshot.of(parts), Snapshot.of(named := {"a": parts[0]})
+    whole.left, parts[0], named["a"] = Part([1]), Part([3]), Part([3])
+    for memory in memories:
+        memory.restore()
+    assert whole.left is left
+    assert parts[0] is first
+    assert named["a"] is first
+
+
 def test_memory_finds_what_two_parts_share() -> None:
     items = [1]
     assert Snapshot.of(Whole(Part(items), Part(items))).shared == [items]
