@@ -70,16 +70,26 @@ Init ==
 (* As in DurableIsr, by those who are replicas                               *)
 Write(l) == Durable!Write(l) /\ UNCHANGED <<moved, looked>>
 Acknowledge(l) == Durable!Acknowledge(l) /\ UNCHANGED <<moved, looked>>
-Fetch(f, l) == f \in replicas /\ Durable!Fetch(f, l) /\ UNCHANGED <<moved, looked>>
+Fetch(f, l) ==
+    /\ f \in replicas
+    /\ Durable!Fetch(f, l) /\ UNCHANGED <<moved, looked>>
 ShrinkIsr(l, f) == Durable!ShrinkIsr(l, f) /\ UNCHANGED <<moved, looked>>
-ExpandIsr(l, f) == f \in replicas \ astray /\ Durable!ExpandIsr(l, f) /\ UNCHANGED <<moved, looked>>
+ExpandIsr(l, f) ==
+    /\ f \in replicas \ astray
+    /\ Durable!ExpandIsr(l, f) /\ UNCHANGED <<moved, looked>>
 
 (* The controller looks for a leader at certain events, among the replicas   *)
 (* that are where it knows them to be.                                       *)
 Electable == IF looked THEN replicas \ astray ELSE {}
-Elect(r) == r \in Electable /\ Durable!Elect(r) /\ UNCHANGED <<moved, looked>>
-ElectLastKnown(r) == r \in Electable /\ Durable!ElectLastKnown(r) /\ UNCHANGED <<moved, looked>>
-ElectUnclean(r) == r \in Electable /\ Durable!ElectUnclean(r) /\ UNCHANGED <<moved, looked>>
+Elect(r) ==
+    /\ r \in Electable
+    /\ Durable!Elect(r) /\ UNCHANGED <<moved, looked>>
+ElectLastKnown(r) ==
+    /\ r \in Electable
+    /\ Durable!ElectLastKnown(r) /\ UNCHANGED <<moved, looked>>
+ElectUnclean(r) ==
+    /\ r \in Electable
+    /\ Durable!ElectUnclean(r) /\ UNCHANGED <<moved, looked>>
 MoveLeader(r) == Durable!MoveLeader(r) /\ UNCHANGED <<moved, looked>>
 
 Crash(r, kept) == Durable!Crash(r, kept) /\ looked' = TRUE /\ UNCHANGED moved
@@ -215,6 +225,9 @@ AckedSurvives == leader # None => IsPrefix(acked, log[leader])
 
 (* Only replicas are in sync, eligible, or lead.                             *)
 EligibleAreReplicas == isr \cup elr \cup ({leader, lastKnown} \ {None}) \subseteq replicas
+
+(* Nobody leads whose replica the controller looks for elsewhere.            *)
+LeaderIsFound == leader \notin astray
 
 (* No reassignment removes all that has what was acknowledged.               *)
 Kept == \E r \in replicas : IsPrefix(acked, log[r])

@@ -218,3 +218,18 @@ def test_striped_placement_spreads_over_racks_and_leads_in_turn(
     placed = PLACEMENTS["striped"](alike, Wanted(brokers * rounds, 2), Random(seed))
     led = Counter(replicas[0] for replicas in placed[:brokers])
     assert set(led.values()) == {1}
+
+
+def test_a_move_is_not_taken_back_where_only_who_was_added_may_lead() -> None:
+    """All of the old replicas lack what was acknowledged since, and the new one would delete it."""
+    asking = Asking(brokers=4)
+    asking.create("t", (1, 2))
+    assert asking.move("t", 3, 4) is None
+    assert asking.alter_isr("t", 1, 2, 3).error is None
+    assert asking.alter_isr("t", 1, 3).error is None
+    asking.controller.vanish(1)
+    asking.controller.vanish(3)
+    here = asking.partition("t")
+    assert (here.decision.leader, here.decision.isr, here.elr) == (None, frozenset(), {3})
+    assert asking.move("t") == "INVALID_REPLICA_ASSIGNMENT"
+    assert asking.partition("t") == here
