@@ -257,6 +257,10 @@ NobodyWaits ==
             /\ (r \in isr \/ (isr \cap up = {} /\ r \in elr)) => ENABLED Elect(r)
             /\ (isr \cup elr = {} /\ r = lastKnown) => ENABLED ElectLastKnown(r)
 
+(* Availability: the controller may learn where a replica is whose broker    *)
+(* runs.                                                                     *)
+AstrayAreFound == \A r \in astray \cap up : ENABLED (AssignFound(r) /\ r \notin astray')
+
 (* Availability: a move between directories goes on while its broker runs.   *)
 MovesGoOn ==
     \A r \in moving \cap up : ENABLED CopyOn(r) \/ ENABLED AssignCopy(r) \/ ENABLED ReplaceCurrent(r)
