@@ -33,7 +33,9 @@ def main(every: bool) -> None:
         if every or not is_of(drawing, row):
             click.echo(f"{drawing.name}: {row}")
             command = [sys.executable, "-m", "refimpl", "spec", row, "--svg", drawing]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode:
+                raise click.ClickException(f"{row} is not what is pinned:\n{done.stdout}")
 
 
 if __name__ == "__main__":
