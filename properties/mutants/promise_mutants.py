@@ -136,11 +136,10 @@ class _Reader:
             entry.findtext("UID", ""): next(part for part in entry if part.tag != "UID")
             for entry in context
         }
-        by_name = {
-            one.findtext("uniquename", ""): one
-            for one in entries.values()
-            if one.tag == "UserDefinedOpKind"
-        }
+        defined = [one for one in entries.values() if one.tag == "UserDefinedOpKind"]
+        # An instance brings its module along, whose Spec and Next are not those of this one.
+        defined.sort(key=lambda one: one.findtext("location/filename") == module)
+        by_name = {one.findtext("uniquename", ""): one for one in defined}
         text = guards.blanked(source(module, tree))
         reader = cls(module, text, entries, by_name, _promised(module, tree), frozenset())
         reader._lines = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]

@@ -213,3 +213,10 @@ def test_no_promise_has_become_weaker_than_its_rows_need() -> None:
         for one in spec_command.everything_kept(of_promises=True)
     ]
     assert {one.trials.module: one.unexplained for one in known if one.unexplained} == {}
+
+
+def test_the_rules_are_what_its_own_behaviours_are_made_of_and_not_those_of_an_instance() -> None:
+    """DurableIsr and AbsLog have a Spec and a Next, too."""
+    changed = {one.action for one in promise_mutants("Eligibility")}
+    assert {"AckedSurvives", "NobodyWaits"} <= changed
+    assert not changed & {"Elect", "CopyOn", "AssignCopy", "ReplaceCurrent", "AssignFound"}
