@@ -249,13 +249,13 @@ ElrKept ==
                       \/ r \notin replicas'
                       \/ r \in crashed \ crashed']_eligibility
 
-(* Availability: nobody who may be elected waits while nobody leads.         *)
-Waits(r) == r \in (replicas \cap up) \ astray /\ elections < MaxElections
+(* Availability: nobody who may be elected waits while nobody leads and      *)
+(* nobody is in sync.                                                        *)
 NobodyWaits ==
-    leader = None =>
-        \A r \in Replicas : Waits(r) =>
-            /\ (r \in isr \/ (isr \cap up = {} /\ r \in elr)) => ENABLED Elect(r)
-            /\ (isr \cup elr = {} /\ r = lastKnown) => ENABLED ElectLastKnown(r)
+    (leader = None /\ isr = {} /\ elections < MaxElections) =>
+        \A r \in up \ astray :
+            /\ r \in elr => ENABLED Elect(r)
+            /\ (elr = {} /\ r = lastKnown) => ENABLED ElectLastKnown(r)
 
 (* Availability: the controller may learn where a replica is whose broker    *)
 (* runs.                                                                     *)
