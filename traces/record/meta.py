@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # what reads journals needs more than an application has
 
 FILE = "meta.json"
 RECORDER = "highwater recorder"
-LIBRARIES = ("confluent-kafka ", "kafka-python ", "aiokafka ", "kafka-clients ")
+LIBRARIES = ("confluent-kafka ", "kafka-python ", "aiokafka ", "kafka-clients ", "franz-go ")
 
 
 class BadMetaError(Exception):
