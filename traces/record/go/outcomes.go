@@ -110,6 +110,8 @@ func errorName(err error) string {
 		return "ErrRecordTimeout"
 	case errors.Is(err, kgo.ErrRecordRetries):
 		return "ErrRecordRetries"
+	case known == kerr.NotLeaderForPartition:
+		return "NOT_LEADER_OR_FOLLOWER" // as it is called today
 	case known != nil:
 		return known.Message
 	case errors.Is(err, context.Canceled):
