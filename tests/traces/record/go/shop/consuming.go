@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"highwater/recorder"
 )
 
@@ -64,6 +65,7 @@ func (s *shop) consumer(name string) *recorder.Client {
 func (s *shop) consume() {
 	client := s.consumer("consumer")
 	defer client.Close()
+	defer s.pending.Wait()
 	for seen := 0; seen < s.count; {
 		fetches := client.PollRecords(s.ctx, s.number("most"))
 		if err := fetches.Err(); err != nil {
@@ -104,13 +106,18 @@ func (s *shop) commit(client *recorder.Client, fetches kgo.Fetches) {
 	case s.has("records"):
 		err = client.CommitRecords(s.ctx, fetches.Records()...)
 	case s.has("async"):
-		client.CommitOffsets(s.ctx, client.UncommittedOffsets(), nil)
+		s.pending.Add(1)
+		client.CommitOffsets(s.ctx, client.UncommittedOffsets(), s.answered)
 	default:
 		err = client.CommitUncommittedOffsets(s.ctx)
 	}
 	if err != nil {
 		fmt.Println("refused", err)
 	}
+}
+
+func (s *shop) answered(*kgo.Client, *kmsg.OffsetCommitRequest, *kmsg.OffsetCommitResponse, error) {
+	s.pending.Done()
 }
 
 func (s *shop) dieIfDue() {
@@ -165,4 +172,43 @@ func (s *shop) incarnation(name string, stay time.Duration) {
 	for ctx.Err() == nil {
 		s.handle(client, client.PollRecords(ctx, 50))
 	}
+}
+
+// leave polls twice and closes the client, recorded or not; whatever is committed then is the
+// client's own doing. It prints those offsets.
+func (s *shop) leave() {
+	opts := s.joining()
+	var client poller
+	if s.has("plain") {
+		client = must(kgo.NewClient(opts...))
+	} else {
+		client = must(recorder.Wrap(kgo.NewClient(s.recorder("leaver").Opts(opts...)...)))
+	}
+	for seen := 0; seen < 2*s.number("most"); {
+		fetches := client.PollRecords(s.ctx, min(s.number("most"), 2*s.number("most")-seen))
+		if s.text("auto", "no") == "marks" && seen == 0 {
+			client.MarkCommitRecords(fetches.Records()...)
+		}
+		seen += fetches.NumRecords()
+	}
+	client.Close()
+	admin := must(kgo.NewClient(s.reading()...))
+	defer admin.Close()
+	asked := kmsg.NewPtrOffsetFetchRequest()
+	asked.Group = s.text("group", s.topic+"-readers")
+	one := kmsg.NewOffsetFetchRequestGroup()
+	one.Group = asked.Group
+	asked.Groups = append(asked.Groups, one)
+	answer := must(asked.RequestWith(s.ctx, admin))
+	for _, topic := range answer.Groups[0].Topics {
+		for _, at := range topic.Partitions {
+			fmt.Println(topic.Topic, at.Partition, at.Offset)
+		}
+	}
+}
+
+type poller interface {
+	PollRecords(context.Context, int) kgo.Fetches
+	MarkCommitRecords(...*kgo.Record)
+	Close()
 }

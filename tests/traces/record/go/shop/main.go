@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,6 +25,7 @@ type shop struct {
 	settings              map[string]string
 	ctx                   context.Context
 	began                 time.Time
+	pending               sync.WaitGroup // commits
 }
 
 func main() {
@@ -49,6 +51,10 @@ func main() {
 		"transactions": s.transactions,
 		"session":      func() { s.produce(); s.session() },
 		"hooked":       s.hooked,
+		"leave":        s.leave,
+	}
+	if s.has("count") {
+		s.count = s.number("count")
 	}
 	play, known := scenarios[os.Args[1]]
 	if !known {
