@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup java verify verify-full test test-slow lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
-	docs drawings recipe site test-browser test-everyday test-kafka test-faults test-real test-sharing test-storm test-suites agent recorder-java dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
+	docs drawings recipe site test-browser test-everyday test-kafka test-faults test-real test-sharing test-storm test-suites agent recorder-java recorder-go dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,7 +121,9 @@ test-everyday: java setup ## Play what people do to a healthy cluster: ARGS="gro
 test-kafka: java setup ## Let real Kafka judge the storage: its jars come through Maven
 	@command -v mvn > /dev/null || { echo "Maven brings the jars of Apache Kafka, and mvn is not on PATH." \
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
-	$(BIN)/pytest -m kafka tests/kafka tests/traces/record/java $(ARGS)
+	@command -v go > /dev/null || { echo "Go compiles clients of franz-go, and go is not on PATH." \
+	  "Install it: https://go.dev/doc/install, or brew install go" >&2; exit 2; }
+	$(BIN)/pytest -m kafka tests/kafka tests/traces/record/java tests/traces/record/go $(ARGS)
 
 test-faults: java setup ## Break broker processes on ZooKeeper 200 times; goes on where it was
 	$(BIN)/python -m chaos.real.stored.faults $(ARGS)
@@ -149,6 +151,11 @@ recorder-java: java setup ## Build the recorder for Java's Kafka clients (docs/r
 	@command -v mvn > /dev/null || { echo "Maven brings Kafka's clients, and mvn is not on PATH." \
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
 	@$(BIN)/python -m chaos.real.kafka.recorder_jar
+
+recorder-go: setup ## Vet, test and build the recorder for franz-go clients (docs/recorder-go.md)
+	@command -v go > /dev/null || { echo "Go compiles the recorder, and go is not on PATH." \
+	  "Install it: https://go.dev/doc/install, or brew install go" >&2; exit 2; }
+	@$(BIN)/python -m tests.traces.record.go.building
 
 dist: setup ## Build sdist and wheel into dist/, and look into both
 	rm -rf dist

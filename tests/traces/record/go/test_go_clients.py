@@ -130,7 +130,7 @@ def test_transactions_hold(tmp_path: Path) -> None:
         scan(cluster, tmp_path)
     held, found = verdicts(tmp_path)
     assert found == {}
-    assert (KEPT - NO_HASHES) | TRANSACTED <= held
+    assert held >= (KEPT - NO_HASHES) | TRANSACTED
     first = lines(tmp_path, "till#0")[0]
     assert (first["op"], first["producer_epoch"] >= 0) == ("init_producer", True)
 
@@ -158,7 +158,7 @@ def test_sessions_move_records_once_and_tell_what_they_aborted(tmp_path: Path) -
         scan(cluster, tmp_path)
     held, found = verdicts(tmp_path)
     assert found == {}
-    assert (KEPT - NO_HASHES) | TRANSACTED <= held
+    assert held >= (KEPT - NO_HASHES) | TRANSACTED
     # The session hands on but the first rebalance of a transaction.
     assert held & {"C1", "C2", "C3", "C4", "G1", "G4"} == set()
     told = lines(tmp_path, "mover-producer#0")
@@ -176,7 +176,7 @@ def test_hooks_alone_leave_unchecked_what_they_do_not_see(tmp_path: Path) -> Non
         assert "of others than recorded" in scan(cluster, tmp_path)
     held, found = verdicts(tmp_path)
     assert found == {}
-    assert KEPT - NO_HASHES <= held
+    assert held >= KEPT - NO_HASHES
     assert held & {"C1", "C2", "C3", "C4", "G1", "G4", "G5", "G8", "G10", "G13"} == set()
 
 
