@@ -122,7 +122,7 @@ test-kafka: java setup ## Let real Kafka judge the storage: its jars come throug
 	@command -v mvn > /dev/null || { echo "Maven brings the jars of Apache Kafka, and mvn is not on PATH." \
 	  "Install it: apt-get install maven, or brew install maven" >&2; exit 2; }
 	@command -v go > /dev/null || { echo "Go compiles clients of franz-go, and go is not on PATH." \
-	  "Install it: https://go.dev/doc/install, or brew install go" >&2; exit 2; }
+	  "Install it: apt-get install golang, or brew install go" >&2; exit 2; }
 	$(BIN)/pytest -m kafka tests/kafka tests/traces/record/java tests/traces/record/go $(ARGS)
 
 test-faults: java setup ## Break broker processes on ZooKeeper 200 times; goes on where it was
@@ -154,7 +154,7 @@ recorder-java: java setup ## Build the recorder for Java's Kafka clients (docs/r
 
 recorder-go: setup ## Vet, test and build the recorder for franz-go clients (docs/recorder-go.md)
 	@command -v go > /dev/null || { echo "Go compiles the recorder, and go is not on PATH." \
-	  "Install it: https://go.dev/doc/install, or brew install go" >&2; exit 2; }
+	  "Install it: apt-get install golang, or brew install go" >&2; exit 2; }
 	@$(BIN)/python -m tests.traces.record.go.building
 
 dist: setup ## Build sdist and wheel into dist/, and look into both

@@ -26,7 +26,7 @@ class NoGoError(RuntimeError):
     def __init__(self) -> None:
         super().__init__(
             "go is not on PATH, and it compiles the recorder of franz-go clients. "
-            "Install it: https://go.dev/doc/install, or brew install go"
+            "Install it: apt-get install golang, or brew install go"
         )
 
 

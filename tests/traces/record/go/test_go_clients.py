@@ -94,7 +94,7 @@ def test_commits_of_all_kinds_are_told_with_their_answers(tmp_path: Path, how: s
 def test_automatic_commits_are_told_and_are_as_without_the_recorder(
     tmp_path: Path, auto: str
 ) -> None:
-    """Where there is no callback for revoked partitions, the recorder's does what the client does."""
+    """The recorder's callback for revoked partitions does what the client does without one."""
     with BlockingCluster(brokers=1) as cluster:
         cluster.create_topic(TOPIC)
         play(cluster, "produce", tmp_path)
