@@ -6,6 +6,7 @@ import (
 	"log"
 	"math/rand"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 func (s *shop) reading() []kgo.Opt {
-	opts := []kgo.Opt{kgo.SeedBrokers(s.bootstrap), kgo.FetchMaxWait(200 * time.Millisecond)}
+	opts := []kgo.Opt{kgo.SeedBrokers(strings.Split(s.bootstrap, ",")...), kgo.FetchMaxWait(200 * time.Millisecond)}
 	if s.has("committed") {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}

@@ -95,7 +95,7 @@ func (s *shop) recorder(name string, options ...recorder.Option) *recorder.Recor
 }
 
 func (s *shop) producing() []kgo.Opt {
-	opts := []kgo.Opt{kgo.SeedBrokers(s.bootstrap), kgo.DefaultProduceTopic(s.topic)}
+	opts := []kgo.Opt{kgo.SeedBrokers(strings.Split(s.bootstrap, ",")...), kgo.DefaultProduceTopic(s.topic)}
 	if s.text("acks", "all") == "1" {
 		opts = append(opts, kgo.RequiredAcks(kgo.LeaderAck()))
 	}
