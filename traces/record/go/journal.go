@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"unsafe"
 )
 
@@ -246,10 +245,6 @@ func (j *journal) mapNext(length int) error {
 var zeros [64 << 10]byte
 
 func reserve(file *os.File, start int64, size int) error {
-	if start+int64(size) > largestFile() {
-		// The write would end the process, by a signal.
-		return syscall.EFBIG
-	}
 	for done := 0; done < size; done += len(zeros) {
 		block := zeros[:min(len(zeros), size-done)]
 		if _, err := file.WriteAt(block, start+int64(done)); err != nil {

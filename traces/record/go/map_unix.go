@@ -3,11 +3,8 @@
 package recorder
 
 import (
-	"math"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // lock holds the file until it is closed, or its process ends.
@@ -24,13 +21,4 @@ func unmap(window []byte) {
 		// It fails only for memory that is not mapped.
 		_ = syscall.Munmap(window)
 	}
-}
-
-// largestFile is the size beyond which a write raises SIGXFSZ.
-func largestFile() int64 {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil || limit.Cur > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(limit.Cur)
 }

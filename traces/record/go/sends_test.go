@@ -140,3 +140,24 @@ func TestWhatIsCertainOfASend(t *testing.T) {
 		}
 	}
 }
+
+func TestASendWithoutAcknowledgementsIsOfUnknownOutcome(t *testing.T) {
+	for acks, outcome := range map[kgo.Acks]string{kgo.NoAck(): info, kgo.AllISRAcks(): ok} {
+		made, run := newRecorder(t, "p")
+		opts := []kgo.Opt{kgo.RequiredAcks(acks)}
+		if acks == kgo.NoAck() {
+			opts = append(opts, kgo.DisableIdempotentWrite())
+		}
+		c := client(t, made.Opts(opts...)...)
+		record := &kgo.Record{Topic: "t"}
+		observerOf(c).OnProduceRecordBuffered(record)
+		record.Partition, record.Offset = 2, -1
+		observerOf(c).OnProduceRecordUnbuffered(record, nil)
+		c.Close()
+		for _, one := range lines(t, journalOf(run, "p#0")) {
+			if one["at"] != nil && (one["outcome"] != outcome || fmt.Sprint(one["at"]) != "[2 <nil> <nil>]") {
+				t.Error(one)
+			}
+		}
+	}
+}
