@@ -9,15 +9,26 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// committed writes down a commit that the client made of its own accord: when it began is not
-// known.
-func (m *members) committed(asked *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
-	if asked == nil || len(asked.Topics) == 0 {
-		return
-	}
-	about := requested(asked).and(m.settings.grouped())
+// asked writes down a commit that the client makes of its own accord.
+func (m *members) asked(request *kmsg.OffsetCommitRequest) {
+	about := requested(request).and(m.settings.grouped())
 	about["auto"] = true
 	seq := m.process.call("commit", about)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.underWay[request] = seq
+}
+
+// committed writes down the answer to such a commit.
+func (m *members) committed(request *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
+	if request == nil || len(request.Topics) == 0 {
+		return
+	}
+	seq, known := m.answered(request)
+	if !known {
+		m.asked(request)
+		seq, _ = m.answered(request)
+	}
 	if err == nil {
 		err, _ = refusal(answer)
 	}
@@ -26,6 +37,14 @@ func (m *members) committed(asked *kmsg.OffsetCommitRequest, answer *kmsg.Offset
 		return
 	}
 	m.process.answer(seq, ok, nil)
+}
+
+func (m *members) answered(request *kmsg.OffsetCommitRequest) (seq int64, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seq, known = m.underWay[request]
+	delete(m.underWay, request)
+	return seq, known
 }
 
 // requested are offsets, member and generation of a commit as it is sent.

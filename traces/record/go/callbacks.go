@@ -35,11 +35,13 @@ func AutoCommitCallback(call func(*kgo.Client, *kmsg.OffsetCommitRequest, *kmsg.
 // application's options: what it has of its own stays.
 //
 // A session of transactions does more than to hand callbacks on, and depends on which there are.
-func callbacksFor(opts []kgo.Opt) []kgo.Opt {
+func callbacksFor(opts []kgo.Opt, o *observer) []kgo.Opt {
 	if !joins(opts) || transacts(opts) {
 		return nil
 	}
 	return []kgo.Opt{
+		// Commits that the client makes of its own accord have its own context.
+		kgo.WithContext(kgo.PreCommitFnContext(context.Background(), o.automatic())),
 		kgo.OnPartitionsAssigned(assigned(nil)),
 		kgo.OnPartitionsRevoked(revoked(nil)),
 		kgo.OnPartitionsLost(lost(nil)),
@@ -122,6 +124,19 @@ func leave(cl *kgo.Client) func(op string, partitions map[string][]int32) {
 	observed(cl, func(m *members) { held = m.membership() })
 	return func(op string, partitions map[string][]int32) {
 		observed(cl, func(m *members) { m.left(op, invoked, partitions, held) })
+	}
+}
+
+// automatic sees a commit that the client makes of its own accord, before it is sent.
+//
+//go:noinline
+func (o *observer) automatic() func(*kmsg.OffsetCommitRequest) error {
+	return func(asked *kmsg.OffsetCommitRequest) error {
+		defer o.guard()
+		if o.consuming != nil {
+			o.members.asked(asked)
+		}
+		return nil
 	}
 }
 

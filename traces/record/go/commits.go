@@ -55,6 +55,9 @@ func (c *commit) watched(ctx context.Context) context.Context {
 		Context: ctx,
 		seeing:  kgo.PreCommitFnContext(ctx, see),
 		join: func(first func(*kmsg.OffsetCommitRequest) error) func(*kmsg.OffsetCommitRequest) error {
+			if same(first, c.observer.automatic()) {
+				return see // the application's context is the client's, and the commit its own
+			}
 			return func(asked *kmsg.OffsetCommitRequest) error {
 				if err := first(asked); err != nil {
 					return err

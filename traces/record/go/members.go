@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // members is one consumer as a member of its group: what it subscribes to, and what it is given.
@@ -20,6 +21,8 @@ type members struct {
 	holds map[partition]bool
 	// What automatic commits may commit, as of the beginning of the last poll.
 	heads map[string]map[int32]kgo.EpochOffset
+	// Places of automatic commits that are not answered.
+	underWay map[*kmsg.OffsetCommitRequest]int64
 }
 
 func newMembers(of *observer, process *recording) *members {
@@ -29,6 +32,7 @@ func newMembers(of *observer, process *recording) *members {
 		client:   of.settings.client,
 		heard:    hearsRebalances(of.settings.client) && of.settings.transactionalID == "",
 		holds:    make(map[partition]bool),
+		underWay: make(map[*kmsg.OffsetCommitRequest]int64),
 	}
 }
 

@@ -175,3 +175,33 @@ func TestOffsetsOfARevokedPartitionThatAreDueAreThoseBeforeTheLastPoll(t *testin
 		t.Error("nothing is held, and something is due", due)
 	}
 }
+
+func TestAnAutomaticCommitIsWrittenBeforeItIsSent(t *testing.T) {
+	made, run := newRecorder(t, "c")
+	w := wrap(t, made.Opts(group...))
+	offsets := map[string]map[int32]kgo.EpochOffset{"t": {0: {Epoch: -1, Offset: 5}}}
+	ctx, cancel := context.WithTimeout(w.Context(), 50*time.Millisecond)
+	defer cancel()
+	found := func() (commits []string) {
+		for _, one := range calls(t, journalOf(run, "c#0"), "commit") {
+			commits = append(commits, fmt.Sprint(one["auto"], " ", one["offsets"]))
+		}
+		return commits
+	}
+	// The client's own commits have its context, and nobody answers here.
+	before := 0
+	w.Client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, asked *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
+		before = len(found())
+		option[committing](w.Client, kgo.AutoCommitCallback)(w.Client, asked, answer, err)
+	})
+	if before != 1 || len(w.observer.members.underWay) != 0 {
+		t.Error(before, "commits were written down before the answer")
+	}
+	later, stop := context.WithTimeout(w.Context(), 50*time.Millisecond)
+	defer stop()
+	w.CommitOffsetsSync(later, offsets, nil)
+	expected := []string{"true map[t:0:5]", "<nil> map[t:0:5]"}
+	if commits := found(); !reflect.DeepEqual(commits, expected) {
+		t.Error(commits)
+	}
+}

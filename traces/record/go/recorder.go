@@ -40,9 +40,11 @@ func New(run, name string, options ...Option) (*Recorder, error) {
 //
 // Rebalances and automatic commits are seen if the application has no callbacks for them, or makes
 // its own by [OnPartitionsAssigned], [OnPartitionsRevoked], [OnPartitionsLost] and
-// [AutoCommitCallback] of this package.
+// [AutoCommitCallback] of this package. With kgo.WithContext, automatic commits are written down
+// when they are answered, and otherwise before they are sent.
 func (r *Recorder) Opts(opts ...kgo.Opt) []kgo.Opt {
-	return slices.Concat(callbacksFor(opts), opts, []kgo.Opt{kgo.WithHooks(newObserver(r))})
+	o := newObserver(r)
+	return slices.Concat(callbacksFor(opts, o), opts, []kgo.Opt{kgo.WithHooks(o)})
 }
 
 // Hook returns a hook for a client that is not wrapped: it sees sends, their reports, and the

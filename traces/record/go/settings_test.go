@@ -78,14 +78,14 @@ func TestCallbacksAreGivenToMembersOfGroupsAlone(t *testing.T) {
 		opts  []kgo.Opt
 		given int
 	}{
-		{group, 4},
-		{append(group[:3:3], kgo.DisableAutoCommit(), kgo.OnPartitionsRevoked(call)), 4},
+		{group, 5},
+		{append(group[:3:3], kgo.DisableAutoCommit(), kgo.OnPartitionsRevoked(call)), 5},
 		{append(group[:3:3], kgo.TransactionalID("x")), 0},
 		{[]kgo.Opt{nobody}, 0},
 		{[]kgo.Opt{nobody, kgo.ShareGroup("g"), kgo.ConsumeTopics("t")}, 0},
 		{append(group[:3:3], kgo.RequiredAcks(kgo.NoAck())), 0},
 	} {
-		if found := len(callbacksFor(one.opts)); found != one.given {
+		if found := len(callbacksFor(one.opts, newObserver(nil))); found != one.given {
 			t.Errorf("%d callbacks", found)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"highwater/recorder"
 )
 
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 type shop struct {
 	bootstrap, topic, run string

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"highwater/recorder"
@@ -15,7 +16,7 @@ func (s *shop) transactions() {
 	defer client.Close()
 	for round, number := 1, 0; number < s.count; round++ {
 		must(0, client.BeginTransaction())
-		for range 10 {
+		for range must(strconv.Atoi(s.text("each", "10"))) {
 			client.Produce(s.ctx, s.message(number), nil)
 			number++
 		}
@@ -36,7 +37,7 @@ func (s *shop) session() {
 	session := must(recorder.WrapSession(kgo.NewGroupTransactSession(made...)))
 	defer session.Close()
 	for round, moved := 1, 0; moved < s.count; round++ {
-		fetches := session.PollRecords(s.ctx, 50)
+		fetches := session.PollRecords(s.ctx, must(strconv.Atoi(s.text("most", "50"))))
 		if err := fetches.Err(); err != nil {
 			log.Fatal(err)
 		}
