@@ -87,7 +87,7 @@ func refusal(answer *kmsg.OffsetCommitResponse) (err error, ofAll bool) {
 // pollStarts keeps what automatic commits may commit while the poll goes on: what was returned
 // before it. The client has the number, and does not say it.
 func (m *members) pollStarts() {
-	if !m.settings.lagging || !m.heard {
+	if !m.settings.lagging || !m.seen {
 		return
 	}
 	m.mu.Lock()

@@ -49,8 +49,8 @@ func callbacksFor(opts []kgo.Opt, o *observer) []kgo.Opt {
 	}
 }
 
-// hearsRebalances says whether a client's callbacks are those below.
-func hearsRebalances(cl *kgo.Client) bool {
+// seesRebalances says whether a client's callbacks are those below.
+func seesRebalances(cl *kgo.Client) bool {
 	return same(cl.OptValue(kgo.OnPartitionsAssigned), assigned(nil)) &&
 		same(cl.OptValue(kgo.OnPartitionsRevoked), revoked(nil)) &&
 		same(cl.OptValue(kgo.OnPartitionsLost), lost(nil))

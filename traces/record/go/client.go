@@ -161,7 +161,7 @@ func (c *Client) resubscribed() {
 	c.observed(func(o *observer) {
 		switch {
 		case o.settings.group == "":
-			o.members.unheard()
+			o.members.unseen()
 		case !o.settings.regex:
 			o.members.subscribed(c.GetConsumeTopics())
 		}

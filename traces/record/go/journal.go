@@ -148,7 +148,7 @@ func (j *journal) stopLocked(reason error) {
 	if j.file == nil {
 		return
 	}
-	// The first page is there: that it stops can still be told in it.
+	// The first page is there: so it can still say that it has stopped.
 	_, unwritten := j.file.WriteAt([]byte(tagStopped), 0)
 	j.letGo()
 	slog.Warn(fmt.Sprintf("%s: recording has stopped: %v", filepath.Base(j.path), errors.Join(plain(reason), unwritten)))

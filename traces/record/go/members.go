@@ -15,7 +15,7 @@ type members struct {
 	process  *recording
 	settings *settings
 	client   *kgo.Client
-	heard    bool // rebalances are
+	seen     bool // rebalances are
 
 	mu    sync.Mutex
 	holds map[partition]bool
@@ -30,7 +30,7 @@ func newMembers(of *observer, process *recording) *members {
 		process:  process,
 		settings: of.settings,
 		client:   of.settings.client,
-		heard:    hearsRebalances(of.settings.client) && of.settings.transactionalID == "",
+		seen:     seesRebalances(of.settings.client) && of.settings.transactionalID == "",
 		holds:    make(map[partition]bool),
 		underWay: make(map[*kmsg.OffsetCommitRequest]int64),
 	}
@@ -41,16 +41,16 @@ func (m *members) begin() {
 	switch {
 	case m.settings.group != "":
 		m.subscribed(m.settings.topics)
-		if !m.heard {
-			m.unheard()
+		if !m.seen {
+			m.unseen()
 		}
 	case len(m.settings.partitions) > 0 && len(m.settings.topics) == 0:
 		m.assign(m.settings.partitions)
 	}
 }
 
-// unheard says that rebalances are not seen: a line that does not name the partitions.
-func (m *members) unheard() {
+// unseen says that rebalances are not seen: a line that does not name the partitions.
+func (m *members) unseen() {
 	m.process.note("assigned", now(), m.settings.grouped())
 }
 
@@ -133,7 +133,7 @@ func (m *members) assigned(partitions map[string][]int32) {
 	}
 	m.forget(partitions)
 	m.mu.Unlock()
-	if m.heard {
+	if m.seen {
 		m.process.note("assigned", invoked, fields{"partitions": named(partitions)}.and(m.membership()))
 	}
 }
@@ -148,7 +148,7 @@ func (m *members) left(op string, invoked int64, partitions map[string][]int32, 
 	}
 	m.forget(partitions)
 	m.mu.Unlock()
-	if names := named(partitions); m.heard && len(names) > 0 {
+	if names := named(partitions); m.seen && len(names) > 0 {
 		m.process.note(op, invoked, fields{"partitions": names}.and(held))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// processing is the handling of records by the application, which its wrapper is told of.
+// processing is the handling of records by the application, as it reports that to its wrapper.
 type processing struct {
 	observer *observer
 }

@@ -125,7 +125,7 @@ func (s *sends) finish(record *kgo.Record, err error) {
 		return
 	}
 	if record.Offset >= 0 {
-		// The time of the record is not told: the topic may have put its own in place of it.
+		// The time of the record is left out: the topic may have put its own in place of it.
 		process.journal.report(seq, int64(record.Partition), record.Offset, -1, now())
 		return
 	}

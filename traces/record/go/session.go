@@ -166,7 +166,7 @@ func (e *ending) done(committed bool, err error) {
 }
 
 // outcome is that of a commit that was not made. The session aborts by itself after a commit of
-// which it heard nothing certain, too: by another request, or by a new producer id.
+// which it learnt nothing certain, too: by another request, or by a new producer id.
 func (e *ending) outcome(err error) string {
 	o := e.session.observer
 	ends := o.requests[endTxn].Load() - e.ends

@@ -74,7 +74,7 @@ def test_what_holds_holds_and_hashes_are_one(tmp_path: Path, protocol: str) -> N
 
 
 @pytest.mark.parametrize("how", ["records=1", "async=1"])
-def test_commits_of_all_kinds_are_told_with_their_answers(tmp_path: Path, how: str) -> None:
+def test_commits_of_all_kinds_are_recorded_with_their_answers(tmp_path: Path, how: str) -> None:
     with BlockingCluster(brokers=1) as cluster:
         cluster.create_topic(TOPIC, partitions=3)
         play(cluster, "healthy", tmp_path, "most=100", how)
@@ -91,7 +91,7 @@ def test_commits_of_all_kinds_are_told_with_their_answers(tmp_path: Path, how: s
 
 
 @pytest.mark.parametrize("auto", ["yes", "greedy", "marks"])
-def test_automatic_commits_are_told_and_are_as_without_the_recorder(
+def test_automatic_commits_are_recorded_and_are_as_without_the_recorder(
     tmp_path: Path, auto: str
 ) -> None:
     """The recorder's callback for revoked partitions does what the client does without one."""
@@ -150,7 +150,7 @@ def test_a_transaction_in_which_the_process_is_killed_is_open(tmp_path: Path) ->
     assert {line["op"] for line in last[-11:]} == {"txn_begin", "send"}
 
 
-def test_sessions_move_records_once_and_tell_what_they_aborted(tmp_path: Path) -> None:
+def test_sessions_move_records_once_and_record_what_they_aborted(tmp_path: Path) -> None:
     with BlockingCluster(brokers=1) as cluster:
         cluster.create_topic(TOPIC, partitions=3)
         cluster.create_topic(f"{TOPIC}-moved", partitions=2)
@@ -161,10 +161,10 @@ def test_sessions_move_records_once_and_tell_what_they_aborted(tmp_path: Path) -
     assert held >= (KEPT - NO_HASHES) | TRANSACTED
     # The session hands on but the first rebalance of a transaction.
     assert held & {"C1", "C2", "C3", "C4", "G1", "G4"} == set()
-    told = lines(tmp_path, "mover-producer#0")
-    count = {op: sum(line["op"] == op for line in told) for op in ("txn_offsets", "txn_abort")}
+    written = lines(tmp_path, "mover-producer#0")
+    count = {op: sum(line["op"] == op for line in written) for op in ("txn_offsets", "txn_abort")}
     assert count["txn_abort"] == said.count("aborted") > 0
-    offsets = [line for line in told if line["op"] == "txn_offsets"]
+    offsets = [line for line in written if line["op"] == "txn_offsets"]
     assert {line["outcome"] for line in offsets} == {"ok"}
     assert all(line["group"] == f"{TOPIC}-readers" and line["offsets"] for line in offsets)
 
@@ -191,15 +191,15 @@ def test_a_killed_producer_and_a_killed_consumer_lose_nothing(tmp_path: Path) ->
     held, found = verdicts(tmp_path)
     assert found == {}
     assert (KEPT - NO_HASHES) | {"G8", "G9", "G13"} <= held
-    told = lines(tmp_path, "producer#0")
-    sends = [line for line in told if line["op"] == "send"]
-    assert told[-1]["op"] == "crash"
+    written = lines(tmp_path, "producer#0")
+    sends = [line for line in written if line["op"] == "send"]
+    assert written[-1]["op"] == "crash"
     # Of the last ones nobody knows what became of them; they are written down.
     assert len(sends) == COUNT // 2 + 1
     assert sends[-1]["outcome"] == "info"
-    told = [line["op"] for line in lines(tmp_path, "consumer#0")]
-    assert told[-4:] == ["poll", "process", "commit", "crash"]
-    assert told.count("process") == COUNT // 2 // 40 + 1
+    written = [line["op"] for line in lines(tmp_path, "consumer#0")]
+    assert written[-4:] == ["poll", "process", "commit", "crash"]
+    assert written.count("process") == COUNT // 2 // 40 + 1
 
 
 def test_a_commit_before_the_work_and_a_record_stored_twice_are_found(tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_an_acknowledged_record_that_is_gone_is_found(tmp_path: Path) -> None:
     assert found == {}
     assert "L4" in held
     file = tmp_path / "scan-ru#0.ndjson"
-    told = [orjson.loads(line) for line in file.read_bytes().splitlines()]
-    full = next(line for line in told if line["op"] == "scan" and line["records"])
+    written = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    full = next(line for line in written if line["op"] == "scan" and line["records"])
     del full["records"][COUNT // 2]
-    file.write_bytes(b"\n".join(map(orjson.dumps, told)) + b"\n")
+    file.write_bytes(b"\n".join(map(orjson.dumps, written)) + b"\n")
     assert verdicts(tmp_path)[1].get("L4") == 1
