@@ -180,6 +180,17 @@ def test_hooks_alone_leave_unchecked_what_they_do_not_see(tmp_path: Path) -> Non
     assert held & {"C1", "C2", "C3", "C4", "G1", "G4", "G5", "G8", "G10", "G13"} == set()
 
 
+def test_transactions_that_a_hook_does_not_see_accuse_nobody(tmp_path: Path) -> None:
+    with BlockingCluster(brokers=1) as cluster:
+        cluster.create_topic(TOPIC, partitions=3)
+        play(cluster, "transactions", tmp_path, "hook=1")
+        scan(cluster, tmp_path)
+    held, found = verdicts(tmp_path)
+    assert found == {}
+    assert held >= {"L1", "L5", "P1"}
+    assert held & (TRANSACTED | {"L4"}) - {"P3", "P4", "P7"} == set()
+
+
 def test_a_killed_producer_and_a_killed_consumer_lose_nothing(tmp_path: Path) -> None:
     with BlockingCluster(brokers=1) as cluster:
         cluster.create_topic(TOPIC, partitions=3)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"strconv"
@@ -12,7 +13,12 @@ import (
 // transactions are those of a producer alone, of which every fourth is aborted.
 func (s *shop) transactions() {
 	opts := append(s.producing(), kgo.TransactionalID(s.topic+"-till"))
-	client := must(recorder.Wrap(kgo.NewClient(s.recorder("till").Opts(opts...)...)))
+	var client producer
+	if s.has("hook") {
+		client = must(kgo.NewClient(append(opts, kgo.WithHooks(s.recorder("till").Hook()))...))
+	} else {
+		client = must(recorder.Wrap(kgo.NewClient(s.recorder("till").Opts(opts...)...)))
+	}
 	defer client.Close()
 	for round, number := 1, 0; number < s.count; round++ {
 		must(0, client.BeginTransaction())
@@ -26,6 +32,14 @@ func (s *shop) transactions() {
 		}
 		must(0, client.EndTransaction(s.ctx, kgo.TransactionEndTry(round%4 != 0)))
 	}
+}
+
+type producer interface {
+	BeginTransaction() error
+	Produce(context.Context, *kgo.Record, func(*kgo.Record, error))
+	Flush(context.Context) error
+	EndTransaction(context.Context, kgo.TransactionEndTry) error
+	Close()
 }
 
 // session reads, and writes what it read to another topic, in transactions of which every fourth
