@@ -70,6 +70,8 @@ def test_what_holds_holds_and_hashes_are_one(tmp_path: Path, protocol: str) -> N
     assert (KEPT | READ | {"G13"}) - epochs <= held
     head = lines(tmp_path, "consumer#0")[0]["recorder"]
     assert head["client"].startswith("franz-go v1.2")
+    ids = [one["topic_ids"] for one in lines(tmp_path, "producer#0") if "topic_ids" in one]
+    assert [len(one[TOPIC]) for one in ids] == [22]
     assert "franz-go" in orjson.loads((tmp_path / "meta.json").read_bytes())["source"]
 
 
