@@ -1,13 +1,8 @@
-"""The recorder for Go as its own tools build it, and programs of our tests that use it.
-
-`python -m tests.traces.record.go.building` vets, tests and builds it, and says how to use it.
-"""
+"""Programs of our tests in Go, built by Go's own tools."""
 
 import fcntl
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,21 +59,3 @@ def _alone() -> Generator[None]:
     with (BUILT / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def main() -> None:
-    """Vet, test and build the module, and say what it is required by."""
-    try:
-        for words in (("vet", "./..."), ("test", "./..."), ("build", "./...")):
-            go(MODULE, *words)
-    except NoGoError as missing:
-        print(missing, file=sys.stderr)
-        raise SystemExit(2) from None
-    except subprocess.CalledProcessError as failed:
-        raise SystemExit(failed.returncode) from None
-    path = os.path.relpath(MODULE)
-    print(f"{path}: what an application's go.mod names (docs/recorder-go.md)")
-
-
-if __name__ == "__main__":
-    main()
