@@ -55,3 +55,12 @@ def test_a_copy_that_is_behind_replaces_the_only_replica(
 ) -> None:
     name = "kafka-future-copy"
     played.shown(name, name, tmp_path_factory, "--one-broker", *how)
+
+
+def test_a_replica_that_a_cancelled_move_had_added_stays_eligible(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    name = "kafka-elr-removed-replica"
+    run = played.shown(name, name, tmp_path_factory, "--cancelled")
+    played.assert_that_no_leader_was_unclean(run, "elr-removed", 2)
+    assert set(played.broken(run)) == {"L1", "L3", "L4", "L9"}
