@@ -1,13 +1,11 @@
 """Which Kafka an example starts: the jars of a release, and classes that stand before them."""
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import click
 
-from chaos.real.kafka.judge import CACHE, NoMavenError
+from chaos.real.kafka.judge import CACHE, maven
 from chaos.real.kafka.judge import jars as maven_jars
 
 KAFKA = "4.3.1"
@@ -45,9 +43,7 @@ def with_test_jars(classpath: str) -> str:
 
 
 def fetched(folder: Path, *artifacts: str) -> None:
-    """Let Maven copy these artifacts into a folder."""
-    if shutil.which("mvn") is None:
-        raise NoMavenError
+    """Let Maven copy these artifacts into a folder. Raises `NoMavenError`."""
     folder = folder.resolve()
     pom = folder / "pom.xml"
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,5 +52,4 @@ def fetched(folder: Path, *artifacts: str) -> None:
         "<groupId>highwater</groupId><artifactId>fixes</artifactId><version>1</version></project>"
     )
     for one in artifacts:
-        command = ("mvn", "-q", "-B", "-f", pom, "dependency:copy", f"-Dartifact={one}")
-        subprocess.run([*command, f"-DoutputDirectory={folder}"], check=True)
+        maven("-f", pom, "dependency:copy", f"-Dartifact={one}", f"-DoutputDirectory={folder}")

@@ -1,4 +1,4 @@
-"""What a campaign makes of brokers that do not answer, and of clients that give up."""
+"""A campaign beside brokers that do not answer, and clients that give up."""
 
 from collections import Counter
 from collections.abc import Mapping
