@@ -268,12 +268,10 @@ class ProgressOracle:
     def _may_forget(self, partition: int) -> bool:
         """True if our producers, with several batches in flight, met a leader that knew fewer.
 
-        It has lost records, or has read a snapshot, in which a producer has its last batch alone
-        (`ProducerState/bug_live_reload`).
+        It has lost records.
         """
-        settings = self.simulation.settings
-        forgets = self.partitions[partition].log.loss_allowed or settings.files
-        return settings.reference_clients and forgets
+        loses = self.partitions[partition].log.loss_allowed
+        return self.simulation.settings.reference_clients and loses
 
     def _names(self, partitions: Iterable[int]) -> list[str]:
         return [self.partitions[partition].name for partition in partitions]

@@ -59,6 +59,11 @@ class SeenBatch(NamedTuple):
     timestamp_ms: int = NONE
 
 
+def sequence_after(sequence: int) -> int:
+    """The sequence that follows: 0 follows the largest (KIP-98)."""
+    return 0 if sequence == LARGEST_SEQUENCE else sequence + 1
+
+
 @define
 class Producer:
     """The latest batches and the open transaction of one producer."""
@@ -84,6 +89,18 @@ class Producer:
     def last_sequence(self) -> int:
         """The sequence of its last record, -1 if none is known."""
         return self.seen[-1].last_sequence if self.seen else NONE
+
+    def recall(self, epoch: int, batch: SeenBatch) -> bool:
+        """Remember a batch again, before those that are remembered; False if it may not be.
+
+        It must be right before them: of this epoch, and without a sequence in between.
+        """
+        last = batch.last_sequence
+        follows = epoch == self.epoch and NONE not in (last, self.last_sequence)
+        if not follows or self.seen[0].first_sequence != sequence_after(last):
+            return False
+        self.seen.appendleft(batch)
+        return True
 
     def enter(self, epoch: int) -> None:
         """Go on in this epoch; a new one begins without the batches of the old one."""

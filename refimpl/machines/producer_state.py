@@ -19,7 +19,6 @@ from refimpl.errors import (
 from refimpl.machines.producer import (
     EPOCH_PER_TRANSACTION,
     LARGEST_EPOCH,
-    LARGEST_SEQUENCE,
     NONE,
     WINDOW,
     Batch,
@@ -28,6 +27,7 @@ from refimpl.machines.producer import (
     Producer,
     SeenBatch,
     Verification,
+    sequence_after,
 )
 from refimpl.machines.replica_log import Guard
 
@@ -272,8 +272,7 @@ def _expected(producer: Producer, batch: Batch, waiting: Verification | None) ->
         return 0 if own_epoch else NONE
     if producer.epoch != batch.epoch or not producer.seen:
         return 0
-    last = producer.last_sequence
-    return 0 if last == LARGEST_SEQUENCE else last + 1
+    return sequence_after(producer.last_sequence)
 
 
 def _check_exact(producer: Producer, marker: Marker) -> None:

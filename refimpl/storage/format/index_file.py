@@ -64,6 +64,10 @@ class IndexFile:
         first, second = self.entry.unpack(self._bytes(number, 1))
         return first, second
 
+    def slice(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The entries from one number up to another, or to the last one."""
+        return [*self.entry.iter_unpack(self._bytes(start, end - start))]
+
     def keep(self, count: int) -> None:
         """Keep the first so many entries."""
         if count >= self.count:

@@ -5,6 +5,7 @@ it means: the batch that ends with this offset begins here.
 """
 
 from struct import Struct
+from typing import NamedTuple
 
 from attrs import define
 
@@ -13,6 +14,15 @@ from refimpl.storage.format.index_file import IndexFile
 
 _ENTRY = Struct(">ii")
 LARGEST_RELATIVE_OFFSET = 2**31 - 1
+
+
+class Interval(NamedTuple):
+    """The part of a segment from one entry to the next."""
+
+    low_offset: int
+    """Of its first entry: the last offset of its first batch, or the segment's base."""
+    start: int
+    end: int
 
 
 @define(eq=False)
@@ -41,6 +51,24 @@ class OffsetIndex:
             return self.base_offset, 0
         relative, position = self.file.get(number - 1)
         return self.base_offset + relative, position
+
+    def intervals(self, offset: int, size: int, most: int) -> list[Interval]:
+        """At most so many intervals of a segment of this size, the newest first.
+
+        The first of them holds the batch before this offset.
+        """
+        number = self.file.at_or_below(offset - 1 - self.base_offset)
+        entries = self.file.slice(max(number - most, 0), number + 1)
+        ends = [position for _, position in entries]
+        if number == self.file.count:
+            ends.append(size)
+        if number < most:
+            entries.insert(0, (0, 0))
+        else:
+            del ends[0]
+        pairs = zip(entries, ends, strict=False)
+        found = [Interval(self.base_offset + low, start, end) for (low, start), end in pairs]
+        return found[::-1]
 
     def truncate(self, offset: int) -> None:
         """Remove the entries of this offset and later ones."""

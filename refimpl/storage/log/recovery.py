@@ -32,7 +32,7 @@ from refimpl.storage.log.epoch_cache import EpochCache
 from refimpl.storage.log.leftovers import finish_leftovers
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.partition_log import PartitionLog
-from refimpl.storage.log.replay import Replay, aborted_in, nearest_snapshot, replayed
+from refimpl.storage.log.replay import Replay, aborted_in, producers_before, replayed
 from refimpl.storage.log.scan import whole_batches
 from refimpl.storage.log.segment import LOG, SNAPSHOT, Segment
 
@@ -130,7 +130,7 @@ class Recovery:
         first = local.number_of(local.recovery_point)
         segments = local.segments
         begins = segments[first].base_offset
-        replay = nearest_snapshot(
+        replay = producers_before(
             local, self.log.snapshots, begins, self.log.log_start_offset, self.now_ms
         )
         for segment in segments[local.number_of(replay.end_offset) : first]:

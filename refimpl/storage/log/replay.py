@@ -13,6 +13,7 @@ from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.local_log import LocalLog
 from refimpl.storage.log.producer_snapshot import read_snapshot
 from refimpl.storage.log.producers import entry_of, take
+from refimpl.storage.log.recall import recall_batches
 from refimpl.storage.log.segment import SNAPSHOT, Segment, file_name
 
 
@@ -57,10 +58,20 @@ class Replay:
 
 def replayed(log: LocalLog, snapshots: Iterable[int], log_start: int, now_ms: int) -> ProducerState:
     """The producer state at the log's end; the time until each producer expires begins now."""
-    replay = nearest_snapshot(log, snapshots, log.end_offset, log_start, now_ms)
-    for segment in log.segments[log.number_of(replay.end_offset) :]:
-        replay.segment(segment, log.end_offset)
+    replay = producers_before(log, snapshots, log.end_offset, log_start, now_ms)
+    if replay.end_offset < log.end_offset:  # otherwise the active segment would be read in vain
+        for segment in log.segments[log.number_of(replay.end_offset) :]:
+            replay.segment(segment, log.end_offset)
     return replay.state
+
+
+def producers_before(
+    log: LocalLog, snapshots: Iterable[int], end: int, log_start: int, now_ms: int
+) -> Replay:
+    """The newest readable snapshot up to this offset, and the batches that it leaves out."""
+    replay = nearest_snapshot(log, snapshots, end, log_start, now_ms)
+    recall_batches(log, replay.state, replay.end_offset, log_start)
+    return replay
 
 
 def nearest_snapshot(

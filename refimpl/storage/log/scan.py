@@ -11,12 +11,12 @@ from refimpl.storage.format.batch import (
     read_header,
 )
 
-_BLOCK = 4096 + HEADER_SIZE
+BLOCK = 4096 + HEADER_SIZE
 _CHUNK = 1 << 20
 
 
 def headers(
-    disk: Disk, path: str, position: int, end: int, block: int = _BLOCK
+    disk: Disk, path: str, position: int, end: int, block: int = BLOCK
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch from this position on.
 

@@ -14,13 +14,19 @@ from refimpl.errors import CorruptBatch, CorruptFile, RefusedBatch
 from refimpl.storage.config import LogConfig
 from refimpl.storage.disk.interface import Buffer, Disk
 from refimpl.storage.format.batch import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, read_header
-from refimpl.storage.format.offset_index import LARGEST_RELATIVE_OFFSET, OffsetIndex
+from refimpl.storage.format.offset_index import (
+    LARGEST_RELATIVE_OFFSET,
+    Interval,
+    OffsetIndex,
+)
 from refimpl.storage.format.time_index import TimeIndex
 from refimpl.storage.format.txn_index import TxnIndex
-from refimpl.storage.log.scan import headers, whole_batches
+from refimpl.storage.log.scan import BLOCK, headers, whole_batches
 
 #: The number of the newest batches kept in memory; at most twice as many are
 RECENT = 256
+#: An interval up to this size is read at once; the batches of a larger one are skipped
+_AT_ONCE = 4 * BLOCK
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SNAPSHOT = ".snapshot"
 
@@ -229,6 +235,23 @@ class Segment:
                 reached, expected = reached + header.size, header.next_offset
         except RefusedBatch as damage:
             raise CorruptFile(self.path, reached, damage.why) from None
+
+    def intervals(self, offset: int, most: int) -> list[Interval]:
+        """At most so many intervals of the offset index, back from the batch before this offset."""
+        return self.offset_index.intervals(offset, self.size, most)
+
+    def batches_of(self, interval: Interval) -> Iterator[BatchHeader]:
+        """The headers of an interval's batches; CorruptFile where index and log contradict."""
+        _, start, end = interval
+        if not 0 <= start <= end <= self.size:
+            found = f"an index entry for {start} to {end} of {self.size} bytes"
+            raise CorruptFile(self.path, start, found)
+        block = max(min(end - start, _AT_ONCE), BLOCK)
+        try:
+            for _, header in headers(self.disk, self.path, start, end, block):
+                yield header
+        except RefusedBatch as damage:
+            raise CorruptFile(self.path, start, damage.why) from None
 
     def verify(self) -> None:
         """Read every batch; raise CorruptFile at the first whose CRC does not match its bytes."""
