@@ -45,11 +45,12 @@ def batches(size: int, producers: int) -> Iterator[bytes]:
     """Batches of about this size, of each producer in turn."""
     value = bytes(max(size - 75, 10))
     for number in count():
-        fields = {}
+        records = [Record(0, NOW_MS + number, b"k", value)]
         if producers:
-            turn, producer = divmod(number, producers)
-            fields = {"producer_id": producer, "producer_epoch": 0, "base_sequence": turn}
-        yield encode_batch([Record(0, NOW_MS + number, b"k", value)], **fields)
+            turn, id = divmod(number, producers)
+            yield encode_batch(records, producer_id=id, producer_epoch=0, base_sequence=turn)
+        else:
+            yield encode_batch(records)
 
 
 def write(root: Path, size: int, producers: int, total: int, partitions: int) -> None:
