@@ -241,6 +241,28 @@ def test_a_guard_is_evaluated_anew_for_what_its_definition_was_told(scratch: Scr
     assert {*guards.of(3, 1)} == {"n < Height", *high}
 
 
+ROOM = """---- MODULE Room ----
+EXTENDS Naturals
+CONSTANT Most
+VARIABLE held
+Leave(n) == held > Most /\\ n < held /\\ held' = held
+====
+"""
+
+
+def test_a_guard_in_an_instance_reads_what_its_variable_stands_for(scratch: Scratch) -> None:
+    scratch.file("lib/Room.tla").write_text(ROOM)
+    never = "Never == Inner!Leave(1) /\\ items' = items"
+    scratch.replace("Pile/Pile.tla", "Next == Put", f"{never}\nNext == Put \\/ Never")
+    inner = "Inner == INSTANCE Room WITH Most <- Height, held <- Len(items)"
+    scratch.replace("Pile/Pile.tla", "Init ==", f"{inner}\nInit ==")
+    guards = load_false_guards("Pile", "ok", scratch.tree)
+    assert [{*guards.of(state, 1)} for state in range(4)] == [
+        *([{"held > Most", "n < held"}] * 2),
+        *([{"held > Most"}] * 2),
+    ]
+
+
 def test_graphs_from_one_jvm_are_those_from_one_each(tree: SpecTree, tmp_path: Path) -> None:
     cfgs = [tree.model("Mailbox", name) for name in ("ok_ordered", "bug_unordered")]
     together, alone = ([_wanted(cfg, tmp_path / how) for cfg in cfgs] for how in ("both", "each"))
