@@ -60,7 +60,8 @@ class Cluster:
         self.group = SimpleNamespace(reached=end, processed=[True] * end)
         self.producer = SimpleNamespace(number=0, sending=[], acked={}, stopped=False)
         known: dict[str, Any] = {
-            **{"idempotence": False, "reference_clients": False, "files": False},
+            **{"idempotence": False, "reference_clients": False},
+            **{"files": False, "clocks": False},
             **{"commit_when": "before", "several_subscriptions": False, "calm_ms": CALM_MS},
         }
         timeline = SimpleNamespace(now=HEALED_MS + AFTER_MS, at=self._again)
@@ -184,8 +185,10 @@ BACK = (1, 0)
         ({}, True, True),
         ({"reference_clients": True}, False, True),
         ({"reference_clients": True}, True, False),
-        ({"reference_clients": True, "files": True}, False, False),
-        ({"files": True}, False, True),
+        ({"reference_clients": True, "files": True}, False, True),
+        ({"reference_clients": True, "files": True, "clocks": True}, False, False),
+        ({"reference_clients": True, "clocks": True}, False, True),
+        ({"files": True, "clocks": True}, False, True),
         ({"idempotence": False}, False, False),
     ],
 )
