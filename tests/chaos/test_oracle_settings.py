@@ -32,6 +32,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "idempotence": (True,),
     "reference_clients": (True,),
     "files": (True,),
+    "clocks": (True,),
     "commit_when": ("before",),
     "several_subscriptions": (True,),
     "transaction_version": (0, 1),
@@ -95,10 +96,6 @@ EXCUSED: dict[tuple[str, str], str] = {
     ): "files refuse a batch of an older epoch, and what the bug says it wrote is there twice",
     ("ProgressOracle._no_duplicates: NoDuplicates", "files=True"): BY_HAND,
     ("ProgressOracle._scan: _no_duplicates()", "files=True"): BY_HAND,
-    (
-        "ProgressOracle._scan: _in_order()",
-        "files=True",
-    ): "a snapshot has the last batch of a producer alone, so on files nothing is said of our own",
     (
         "TransactionsOracle._undecided: transactional id is",
         "files=True",
