@@ -369,7 +369,19 @@ EXCUSES: list[tuple[str, str, bool, Case]] = [
         f"{E}._may_forget",
         "settings.files",
         True,
-        Case(bugs.appends_a_later_batch_first, {"idempotence": True, "reference_clients": True}),
+        Case(
+            bugs.appends_a_later_batch_first,
+            {"idempotence": True, "reference_clients": True, "clocks": True},
+        ),
+    ),
+    (
+        f"{E}._may_forget",
+        "settings.clocks",
+        True,
+        Case(
+            bugs.appends_a_later_batch_first,
+            {"idempotence": True, "reference_clients": True, "files": True},
+        ),
     ),
     (
         f"{E}._may_forget",
