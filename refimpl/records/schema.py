@@ -228,6 +228,8 @@ def _message(schema: type[T], version: int, flexible: bool) -> Callable[[RecordR
         if field.versions.tag is not None
     }
 
+    owned = {field.versions.tag for field in there if field.versions.is_own}  # Kafka skips them
+
     def message(reader: RecordReader) -> T:
         found: list[Any] = []
         for part in parts:
@@ -237,7 +239,7 @@ def _message(schema: type[T], version: int, flexible: bool) -> Callable[[RecordR
             tag, size = reader.uvarint(), reader.uvarint()
             if tag in optional:
                 name, reading = optional[tag]
-                values[name] = reading(reader)
+                values[name] = reading(RecordReader(reader.take(size)) if tag in owned else reader)
             else:
                 reader.take(size)
         return schema(**values)

@@ -24,7 +24,8 @@ from refimpl.records.coordinators import (
     usual_offset,
     write_record,
 )
-from refimpl.records.schema import Field, Number, Sized, Uuid, fields_of
+from refimpl.records.schema import Field, Number, RecordReader, Sized, Uuid, fields_of, write
+from refimpl.records.schema import read as read_message
 
 KINDS = [
     pytest.param(kinds, kind, id=f"{kind.value.__name__}-{kind.number}")
@@ -188,3 +189,21 @@ def test_what_brokers_write_today_is_read_at_once() -> None:
     record = CoordinatorRecord(OFFSETS, OffsetCommitKey("g", "t", 3), value, 4)
     key, content = write_record(record)
     assert usual_offset(key, content or b"") == record
+
+
+def test_a_field_of_our_own_that_is_cut_off_is_one_that_kafka_cannot_skip() -> None:
+    """DumpLogSegments names its size, for it skips bytes; a number of Kafka's own it would read."""
+    value = TransactionLogValue(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_timeout_ms=60_000,
+        transaction_status=0,
+        transaction_partitions=None,
+        transaction_last_update_timestamp_ms=0,
+        transaction_start_timestamp_ms=0,
+        last_producer_epoch=3,
+    )
+    data = write(value, 1, flexible=True)
+    read = RecordReader(data[:-1])
+    with pytest.raises(CorruptBatch, match=r"byte array of 2 byte\(s\): only 1"):
+        read_message(TransactionLogValue, read, 1, flexible=True)
