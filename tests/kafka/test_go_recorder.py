@@ -1,33 +1,31 @@
 """The recorder for Go, with franz-go on real brokers: nobody is accused, and a loss is found."""
 
-import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import orjson
 import pytest
 
-from chaos.real.kafka.cluster import KafkaCluster, cluster
+from chaos.real.kafka.cluster import KafkaCluster
 from chaos.real.kafka.judge import Judge
-from tests.kafka.test_java_recorder import (
+from tests.kafka.recorded_shop import (
     ALWAYS,
     COUNT,
-    FROZEN_S,
     MEMBERS,
-    ROOT,
     SAFE,
     SEED,
+    TRANSACTED,
     Recordings,
+    Runs,
+    assert_that_scans_reached_every_end,
+    assert_that_the_loss_is_allowed_and_counted,
     ended,
+    kill_the_leader,
+    recorded_and_judged,
     unprocessed,
 )
 from tests.traces.record.go.building import program
-
-TRANSACTED = {"T1", "T2", "T3", "T4", "T7", "T8", "P3", "P4", "P7"}
 
 
 def shop(
@@ -84,24 +82,10 @@ def record_leader_kill(up: KafkaCluster, run: Path) -> None:
     up.create(run.name, 1, {"min.insync.replicas": "1"})
     about = ("acks=1", "unsafe=1", "retries=0", "pause_ms=1", "timeout_ms=5000")
     producer = shop(up, "produce", run, 5_000, *about)
-    leader = up.partitions(run.name)[0].leader
-    followers = [node for node in up.nodes.values() if node.id != leader]
-    while not any(file.stat().st_size for file in run.glob("*.journal")):
-        time.sleep(0.05)
-    time.sleep(1)
-    for node in followers:
-        node.freeze()
-    time.sleep(FROZEN_S)
-    up.nodes[leader].kill()
-    for node in followers:
-        node.thaw()
-    up.wait_for_another_leader(run.name, leader)
-    ended(producer)
-    up.nodes[leader].start()
-    up.wait_until_healed(run.name)
+    kill_the_leader(up, run, producer)
 
 
-RUNS: dict[str, Callable[[KafkaCluster, Path], None]] = {
+RUNS: Runs = {
     "healthy": record_healthy,
     "transactions": record_transactions,
     "session": record_session,
@@ -117,26 +101,11 @@ RUNS: dict[str, Callable[[KafkaCluster, Path], None]] = {
 
 @pytest.fixture(scope="module")
 def recordings(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Recordings:
-    found = Recordings(Path(os.environ.get("HIGHWATER_RUNS") or tmp_path_factory.mktemp("runs")))
-    only = os.environ.get("HIGHWATER_ONLY", " ".join(RUNS)).split()
-    with cluster(tmp_path_factory.mktemp("cluster"), judge) as up:
-        for name in only:
-            (found.folder / name).mkdir()
-            RUNS[name](up, found.folder / name)
-            command = [sys.executable, "-m", "refimpl", "record-scan", found.folder / name]
-            scan = [*command, "--bootstrap", up.bootstrap]
-            found.scans[name] = subprocess.run(scan, cwd=ROOT, capture_output=True, text=True)
-    judged = found.folder.with_suffix(".json")
-    check = [sys.executable, "-m", "refimpl", "check", found.folder, "--json", judged]
-    subprocess.run(check, cwd=ROOT, capture_output=True)
-    for run in orjson.loads(judged.read_bytes())["runs"]:
-        found.verdicts[Path(run["path"]).name] = run["checks"]
-    return found
+    return recorded_and_judged(judge, tmp_path_factory, RUNS)
 
 
 def test_a_scan_that_reaches_every_end_makes_the_run_complete(recordings: Recordings) -> None:
-    for name, scan in recordings.scans.items():
-        assert scan.returncode == 0, f"{name}: {scan.stdout}{scan.stderr}"
+    assert_that_scans_reached_every_end(recordings)
 
 
 def test_a_healthy_run_keeps_every_promise(recordings: Recordings) -> None:
@@ -191,10 +160,4 @@ def test_what_was_committed_and_never_processed_is_found_and_allowed(
 
 
 def test_a_leader_killed_under_acks_1_loses_acknowledged_records(recordings: Recordings) -> None:
-    loss = recordings.verdicts["leader-kill"]["L4"]
-    scans = recordings.lines("leader-kill", "scan-ru#0")
-    stored = {r["id"] for line in scans if line["op"] == "scan" for r in line["records"]}
-    sends = [x for x in recordings.lines("leader-kill", "producer#0") if x["op"] == "send"]
-    acked = {s["records"][0]["id"] for s in sends if s["outcome"] == "ok"}
-    assert loss["verdict"] == "allowed", loss
-    assert loss["count"] == len(acked - stored) > 0
+    assert_that_the_loss_is_allowed_and_counted(recordings)

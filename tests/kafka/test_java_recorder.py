@@ -1,70 +1,33 @@
 """The Java recorder, with real clients of real brokers: nobody is accused, and a loss is found."""
 
-import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import orjson
 import pytest
-from attrs import field, frozen
 
-from chaos.real.kafka.cluster import KafkaCluster, cluster
+from chaos.real.kafka.cluster import KafkaCluster
 from chaos.real.kafka.judge import Judge
-from tests.traces.record.java.building import COMPILED, FORMER, java
-
-ROOT = Path(__file__).parents[2]
-COUNT = 2_000
-SAFE = {"min.insync.replicas": "2"}
-SEED = os.environ.get("HIGHWATER_SEED", "7")
-FROZEN_S = 1.2
-#: What every run of a producer and of group members shows, whatever became of them.
-ALWAYS = (
-    "L1",
-    "L2",
-    "L3",
-    "L4",
-    "L5",
-    "L6",
-    "L8",
-    "L9",
-    "L10",
-    "L12",
-    "L15",
-    "P1",
-    "P6",
-    "C1",
-    "C2",
+from tests.kafka.recorded_shop import (
+    ALWAYS,
+    COUNT,
+    MEMBERS,
+    SAFE,
+    SEED,
+    TRANSACTED,
+    Recordings,
+    Runs,
+    assert_that_scans_reached_every_end,
+    assert_that_the_loss_is_allowed_and_counted,
+    ended,
+    kill_the_leader,
+    recorded_and_judged,
+    unprocessed,
 )
-MEMBERS = ("C3", "C4", "G1", "G4", "G5", "G6", "G8", "G10")
-
-Verdicts = dict[str, dict[str, Any]]
-Application = Callable[..., "subprocess.Popen[str]"]
-
-
-@frozen
-class Recordings:
-    """All runs of this suite, recorded on one cluster and judged in one session."""
-
-    folder: Path
-    scans: dict[str, "subprocess.CompletedProcess[str]"] = field(factory=dict[str, Any])
-    verdicts: dict[str, Verdicts] = field(factory=dict[str, Verdicts])
-
-    def lines(self, run: str, process: str) -> list[dict[str, Any]]:
-        file = self.folder / run / f"{process}.ndjson"
-        return [orjson.loads(line) for line in file.read_bytes().splitlines()]
-
-    def violated(self, run: str) -> dict[str, Any]:
-        found = self.verdicts[run].items()
-        return {check: v for check, v in found if v["verdict"] not in ("holds", "not checked")}
-
-    def held(self, run: str) -> set[str]:
-        return {check for check, v in self.verdicts[run].items() if v["verdict"] == "holds"}
+from tests.traces.record.java.building import COMPILED, FORMER, java
 
 
 def shop(
@@ -74,11 +37,6 @@ def shop(
     arguments = (scenario, up.bootstrap, run.name, run, str(count), *more)
     command = java("shop.Shop", *arguments, version=version)
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def ended(process: "subprocess.Popen[str]", *expected: int) -> None:
-    _, complaints = process.communicate(timeout=180)
-    assert process.returncode in (expected or (0,)), complaints
 
 
 def record_healthy(up: KafkaCluster, run: Path, version: str) -> None:
@@ -141,24 +99,10 @@ def record_leader_kill(up: KafkaCluster, run: Path) -> None:
     up.create(run.name, 1, {"min.insync.replicas": "1"})
     about = ("acks=1", "retries=0", "linger.ms=0", "enable.idempotence=false", "shop.pause_ms=1")
     producer = shop(up, "produce", run, 5_000, *about, "request.timeout.ms=5000")
-    leader = up.partitions(run.name)[0].leader
-    followers = [node for node in up.nodes.values() if node.id != leader]
-    while not any(file.stat().st_size for file in run.glob("*.journal")):
-        time.sleep(0.05)
-    time.sleep(1)
-    for node in followers:
-        node.freeze()
-    time.sleep(FROZEN_S)
-    up.nodes[leader].kill()
-    for node in followers:
-        node.thaw()
-    up.wait_for_another_leader(run.name, leader)
-    ended(producer)
-    up.nodes[leader].start()
-    up.wait_until_healed(run.name)
+    kill_the_leader(up, run, producer)
 
 
-RUNS: dict[str, Callable[[KafkaCluster, Path], None]] = {
+RUNS: Runs = {
     "healthy": lambda up, run: record_healthy(up, run, COMPILED),
     "healthy-former": lambda up, run: record_healthy(up, run, FORMER),
     "transactions": lambda up, run: record_transactions(up, run, COMPILED),
@@ -176,26 +120,11 @@ RUNS: dict[str, Callable[[KafkaCluster, Path], None]] = {
 
 @pytest.fixture(scope="module")
 def recordings(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Recordings:
-    found = Recordings(Path(os.environ.get("HIGHWATER_RUNS") or tmp_path_factory.mktemp("runs")))
-    only = os.environ.get("HIGHWATER_ONLY", " ".join(RUNS)).split()
-    with cluster(tmp_path_factory.mktemp("cluster"), judge) as up:
-        for name in only:
-            (found.folder / name).mkdir()
-            RUNS[name](up, found.folder / name)
-            command = [sys.executable, "-m", "refimpl", "record-scan", found.folder / name]
-            scan = [*command, "--bootstrap", up.bootstrap]
-            found.scans[name] = subprocess.run(scan, cwd=ROOT, capture_output=True, text=True)
-    judged = found.folder.with_suffix(".json")
-    check = [sys.executable, "-m", "refimpl", "check", found.folder, "--json", judged]
-    subprocess.run(check, cwd=ROOT, capture_output=True)
-    for run in orjson.loads(judged.read_bytes())["runs"]:
-        found.verdicts[Path(run["path"]).name] = run["checks"]
-    return found
+    return recorded_and_judged(judge, tmp_path_factory, RUNS)
 
 
 def test_a_scan_that_reaches_every_end_makes_the_run_complete(recordings: Recordings) -> None:
-    for name, scan in recordings.scans.items():
-        assert scan.returncode == 0, f"{name}: {scan.stdout}{scan.stderr}"
+    assert_that_scans_reached_every_end(recordings)
 
 
 @pytest.mark.parametrize("run", ["healthy", "healthy-former"])
@@ -212,8 +141,7 @@ def test_a_healthy_run_keeps_every_promise(recordings: Recordings, run: str) -> 
 @pytest.mark.parametrize("run", ["transactions", "transactions-former"])
 def test_transactions_keep_every_promise(recordings: Recordings, run: str) -> None:
     assert recordings.violated(run) == {}
-    checked = {"T1", "T2", "T3", "T4", "T7", "T8", "P3", "P4", "P7"}
-    assert {*ALWAYS, *checked} <= recordings.held(run)
+    assert {*ALWAYS, *TRANSACTED} <= recordings.held(run)
     assert recordings.lines(run, "till#0")[0]["producer_id"] >= 0
 
 
@@ -249,26 +177,6 @@ def test_automatic_commits_are_told_and_what_came_after_them_is_read_again(
     assert len(unprocessed(recordings, "auto-commit")) == 0
 
 
-def unprocessed(recordings: Recordings, run: str) -> set[tuple[str, int]]:
-    """Records below the last commit that no line of any process says are processed."""
-    committed: dict[str, int] = {}
-    stored, processed = set[tuple[str, int]](), set[tuple[str, int]]()
-    for file in (recordings.folder / run).glob("*.ndjson"):
-        for line in map(orjson.loads, file.read_bytes().splitlines()):
-            records = line.get("records", ())
-            named = {
-                (f"{r['topic']}:{r['partition']}", r["offset"]) for r in records if "offset" in r
-            }
-            if line["op"] == "commit" and line["outcome"] == "ok":
-                for partition, offset in line["offsets"].items():
-                    committed[partition] = max(committed.get(partition, 0), offset)
-            elif line["op"] == "process":
-                processed |= named
-            elif line["op"] == "scan":
-                stored |= named
-    return {one for one in stored - processed if one[1] < committed.get(one[0], 0)}
-
-
 def test_interceptors_accuse_nobody_and_leave_unchecked_what_they_do_not_see(
     recordings: Recordings,
 ) -> None:
@@ -280,10 +188,4 @@ def test_interceptors_accuse_nobody_and_leave_unchecked_what_they_do_not_see(
 
 
 def test_a_leader_killed_under_acks_1_loses_acknowledged_records(recordings: Recordings) -> None:
-    loss = recordings.verdicts["leader-kill"]["L4"]
-    scans = recordings.lines("leader-kill", "scan-ru#0")
-    stored = {r["id"] for line in scans if line["op"] == "scan" for r in line["records"]}
-    sends = [x for x in recordings.lines("leader-kill", "producer#0") if x["op"] == "send"]
-    acked = {s["records"][0]["id"] for s in sends if s["outcome"] == "ok"}
-    assert loss["verdict"] == "allowed", loss
-    assert loss["count"] == len(acked - stored) > 0
+    assert_that_the_loss_is_allowed_and_counted(recordings)

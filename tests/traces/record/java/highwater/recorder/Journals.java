@@ -56,7 +56,7 @@ final class Journals {
   }
 
   private static byte[] raw(String text) {
-    return Base64.getDecoder().decode(text);
+    return text.equals(".") ? new byte[0] : Base64.getDecoder().decode(text);
   }
 
   private static ByteBuffer buffer(byte[] bytes) {
