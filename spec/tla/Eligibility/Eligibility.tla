@@ -107,8 +107,8 @@ Deleted(brokers) ==
     /\ NoCopy(brokers)
 
 (* Replicas are added, removed, or a move is taken back; Reassignment has    *)
-(* when a move ends, and who leads after a leader that is removed. Who runs  *)
-(* and is removed deletes its log at once, who is down does so at its start. *)
+(* when a move ends, and the leader after one that is removed. A broker that *)
+(* is removed deletes its log: at once if it runs, else at its next start.   *)
 Reassign(target) ==
     /\ "replicas" \in Changes /\ changes < MaxChanges /\ changes' = changes + 1
     /\ target # replicas
