@@ -229,6 +229,13 @@ class ControlPlane(Scenario):
         else:
             self.say(f"broker {self.state()[0]} is elected: {self.known()}")
 
+    def await_whole(self, isr: set[int], said: str = "all in sync") -> None:
+        """All brokers run again: somebody leads, and without a throttle all replicas are copied."""
+        until("a leader", 60, lambda: self.state()[0] >= 0)
+        self.throttle(1, UNTHROTTLED)
+        self.await_isr(isr)
+        self.say(f"{said}: {self.known()}; {self.logs()}")
+
     def folders(self, broker: int) -> list[Path]:
         """The folders of the partition: its log, or copies and remains of it."""
         found = self.brokers[broker].folder.glob(f"data*/{self.topic}-{self.number}*")

@@ -96,6 +96,12 @@ class Scenario:
         sent.wait(seconds)
         self.say(f"{value} acknowledged at offset {sent.offset}")
 
+    def write_c_and_read(self) -> list[bytes]:
+        """The last record, and everything that is there then."""
+        self.write("C", 60)
+        self.producer.close()
+        return self.read()
+
     def read(self) -> list[bytes]:
         """Everything in the partition, by a consumer of its own."""
         consumer: Any = Consumer(
@@ -181,6 +187,11 @@ def set_min_isr(admin: Any, topic: str, value: int) -> None:
     entry = ConfigEntry("min.insync.replicas", str(value), incremental_operation=how)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([resource])[resource].result(60)
+
+
+def flags_of(texts: Mapping[str, str]) -> list[click.Option]:
+    """Flags for `program`, each with its help."""
+    return [click.Option([name], is_flag=True, help=text) for name, text in texts.items()]
 
 
 def program(summary: str, start: Callable[..., Scenario], *flags: click.Option) -> click.Command:

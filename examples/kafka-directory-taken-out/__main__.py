@@ -16,7 +16,7 @@ import click
 from attrs import define, field
 
 from examples.brokers import laid_out, started, until
-from examples.control_plane import UNTHROTTLED, ControlPlane
+from examples.control_plane import ControlPlane
 from examples.directories import directories, give_two_directories, take_second_directory_out
 from examples.scenario import Scenario, program
 
@@ -53,13 +53,8 @@ class TakenOut(ControlPlane):
         self.kill(1)
         self.see_who_is_elected(after=1)
         self.start(1)
-        until("a leader", 60, lambda: self.state()[0] >= 0)
-        self.throttle(1, UNTHROTTLED)
-        self.await_isr({*REPLICAS})
-        self.say(f"all in sync: {self.known()}; {self.logs()}")
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
+        self.await_whole({*REPLICAS})
+        return self.write_c_and_read()
 
     def in_second_directory(self) -> int:
         """A partition whose replica broker 2 has put there."""

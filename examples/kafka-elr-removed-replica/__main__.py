@@ -10,12 +10,11 @@ elected, cleanly, and they are lost; 0: they survive; 2: the scenario could not 
 from contextlib import ExitStack
 from pathlib import Path
 
-import click
 from attrs import define, field
 
 from examples.brokers import cluster, laid_out, started, until
-from examples.control_plane import UNTHROTTLED, ControlPlane
-from examples.scenario import Scenario, program
+from examples.control_plane import ControlPlane
+from examples.scenario import Scenario, flags_of, program
 
 TOPIC = "elr-removed"
 ALL, ONE = [1, 2, 3], [1]
@@ -41,13 +40,8 @@ class RemovedReplica(ControlPlane):
         self.see_who_is_elected(after=1)
         self.say(self.logs())
         self.start(1)
-        until("a leader", 60, lambda: self.state()[0] >= 0)
-        self.throttle(1, UNTHROTTLED)
-        self.await_isr({*ALL})
-        self.say(f"all in sync: {self.known()}; {self.logs()}")
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
+        self.await_whole({*ALL})
+        return self.write_c_and_read()
 
     def reduce(self) -> None:
         """Replication factor 1: the others delete their logs."""
@@ -100,13 +94,8 @@ class CancelledMove(ControlPlane):
         self.see_who_is_elected(after=1)
         for broker in (1, 2, 4):
             self.start(broker)
-        until("a leader", 60, lambda: self.state()[0] >= 0)
-        self.throttle(1, UNTHROTTLED)
-        self.await_isr({*NEW})
-        self.say(f"the move is over: {self.known()}; {self.logs()}")
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
+        self.await_whole({*NEW}, "the move is over")
+        return self.write_c_and_read()
 
 
 def start(
@@ -123,9 +112,10 @@ def start(
 
 
 if __name__ == "__main__":
-    flags = {
-        "--at-once": "Raise both partitions in one request: the control.",
-        "--cancelled": "Remove the replica by a move that is cancelled.",
-    }
-    options = [click.Option([name], is_flag=True, help=text) for name, text in flags.items()]
+    options = flags_of(
+        {
+            "--at-once": "Raise both partitions in one request: the control.",
+            "--cancelled": "Remove the replica by a move that is cancelled.",
+        }
+    )
     program(__doc__ or "", start, *options)()

@@ -49,9 +49,7 @@ class EqualPartitionEpoch(Relayed):
         self.kill(1)
         self.deliver(asked)
         self.replace_broker_1()
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
+        return self.write_c_and_read()
 
     def ask_while_the_metadata_lag(self) -> Stall:
         """Broker 3 leaves the ISR and is let in again before broker 1 reads that it has left."""

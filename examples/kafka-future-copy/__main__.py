@@ -13,14 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import click
 from attrs import define, field
 
 from examples.brokers import until
-from examples.control_plane import UNTHROTTLED
 from examples.directories import Directories, assigns, directories, with_two_directories
 from examples.relay import Stall
-from examples.scenario import Scenario, program
+from examples.scenario import Scenario, flags_of, program
 
 TOPIC = "moved"
 FEW, RECORDS, SIZE = 10, 40, 500_000
@@ -48,11 +46,8 @@ class FutureCopy(Directories):
         self.kill(1)
         self.see_who_is_elected(after=1)
         self.start(1)
-        until("a leader", 60, lambda: self.state()[0] >= 0)
-        self.throttle(1, UNTHROTTLED)
-        self.await_isr({1, 2})
-        self.say(f"all in sync: {self.known()}; {self.logs()}")
-        return self.end()
+        self.await_whole({1, 2})
+        return self.write_c_and_read()
 
     def move_the_replica(self, assignment: list[list[int]]) -> Stall:
         """The request that the copy has caught up, which is under way; records come behind it."""
@@ -79,11 +74,6 @@ class FutureCopy(Directories):
             self.fault("the held AssignReplicasToDirs arrives at the controller")
             asked.end()
 
-    def end(self) -> list[bytes]:
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
-
 
 @define
 class OneBroker(FutureCopy):
@@ -106,7 +96,7 @@ class OneBroker(FutureCopy):
         self.start(1)
         until("a leader", 60, lambda: self.state()[0] >= 0)
         self.say(f"broker 1 is up: {self.known()}; {self.logs()}")
-        return self.end()
+        return self.write_c_and_read()
 
     def deliver_and_take_back(self, asked: Stall) -> None:
         """The broker learns of the new directory, and asks for the old one: it has not swapped."""
@@ -138,11 +128,12 @@ def start(
 
 
 if __name__ == "__main__":
-    flags = {
-        "--undelivered": "The request does not arrive: the control.",
-        "--one-broker": "One broker, and replication factor 1.",
-        "--killed": "With --one-broker: it is killed.",
-        "--taken-back": "The same, and its request is delivered; only the next one is late.",
-    }
-    options = [click.Option([name], is_flag=True, help=text) for name, text in flags.items()]
+    options = flags_of(
+        {
+            "--undelivered": "The request does not arrive: the control.",
+            "--one-broker": "One broker, and replication factor 1.",
+            "--killed": "With --one-broker: it is killed.",
+            "--taken-back": "The same, and its request is delivered; only the next one is late.",
+        }
+    )
     program(__doc__ or "", start, *options)()

@@ -13,12 +13,11 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 
-import click
 from attrs import define, field
 
 from examples.brokers import elect_unclean_leader, laid_out, started, until
 from examples.control_plane import NOBODY, ControlPlane
-from examples.scenario import Scenario, Sent, program
+from examples.scenario import Scenario, Sent, flags_of, program
 
 TOPIC = "joins-without"
 REPLICAS = [1, 2]
@@ -138,9 +137,10 @@ def start(
 
 
 if __name__ == "__main__":
-    flags = {
-        "--keep-records": "Delete nothing: the control.",
-        "--ends-before": "Broker 2 ends before broker 1 does.",
-    }
-    options = [click.Option([name], is_flag=True, help=text) for name, text in flags.items()]
+    options = flags_of(
+        {
+            "--keep-records": "Delete nothing: the control.",
+            "--ends-before": "Broker 2 ends before broker 1 does.",
+        }
+    )
     program(__doc__ or "", start, *options)()

@@ -39,9 +39,7 @@ class LateAlterPartition(Relayed):
         until("broker 3 is unfenced", 8, lambda: 3 in self.alive())
         self.deliver(copy)
         self.replace_broker_1()
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
+        return self.write_c_and_read()
 
     def hold_the_request(self) -> Stall:
         """Broker 3 comes back; the request to let it into the ISR does not get through."""

@@ -37,9 +37,7 @@ class MissedEpoch(Scenario):
         self.lead_without_b(size)
         self.lead_again(b)
         self.lose_the_leader()
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
+        return self.write_c_and_read()
 
     def write_a_everywhere(self) -> int:
         self.write("A", 60)

@@ -46,9 +46,7 @@ class RaisedMinIsr(Relayed):
         self.raise_the_minimum()
         self.shut_down_broker_1()
         self.replace_broker_1()
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
+        return self.write_c_and_read()
 
     def raise_the_minimum(self) -> None:
         """While the leader's request to shrink the ISR to itself is under way."""

@@ -12,11 +12,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import click
 from attrs import define, field
 
 from examples.brokers import until
-from examples.scenario import Scenario, program
+from examples.scenario import Scenario, flags_of, program
 from examples.tiered import A_SECOND_MS, RECORDS, SIZE, Tiered, with_tier
 
 TOPIC = "tiered"
@@ -86,9 +85,10 @@ def start(
 
 
 if __name__ == "__main__":
-    flags = {
-        "--first-time": "Enable it once, on a full log: the control.",
-        "--restarted": "Restart all brokers before it is enabled again.",
-    }
-    options = [click.Option([name], is_flag=True, help=text) for name, text in flags.items()]
+    options = flags_of(
+        {
+            "--first-time": "Enable it once, on a full log: the control.",
+            "--restarted": "Restart all brokers before it is enabled again.",
+        }
+    )
     program(__doc__ or "", start, *options)()

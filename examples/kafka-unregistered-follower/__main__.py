@@ -46,9 +46,7 @@ class UnregisteredFollower(Relayed):
         self.deliver(asked)
         self.kill(1)
         self.replace_broker_1()
-        self.write("C", 60)
-        self.producer.close()
-        return self.read()
+        return self.write_c_and_read()
 
     def fetch_unregistered(self) -> Stall:
         """Broker 3 is heard of again, killed before it fetches, and starts again at once."""
