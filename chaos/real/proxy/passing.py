@@ -1,7 +1,6 @@
 """One connection of a client, and its connection to a broker: requests there, answers back.
 
-Answers keep the order of their requests. Those behind one that a rule holds back wait as well, as
-they do in a broker.
+Requests and answers keep their order. Those behind one that a rule holds back wait as well.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from chaos.real.proxy.addresses import (
     read_answer,
     written,
 )
-from refimpl.edge.server.faults import Faults
+from refimpl.edge.server.faults import Arrivals, Faults
 from refimpl.wire.api_names import api_names
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import SIZE
@@ -79,8 +78,8 @@ class Passing:
         return cls(connection, ApiName(name), key, version, correlation_id, frame)
 
     def begin(self) -> None:
-        """Send it to the broker."""
-        self.connection.hand_on(self)
+        """Send it to the broker, behind all before it."""
+        self.connection.arrivals.begin(self)
 
     def copy(self, after_ms: int) -> None:
         """Send it once more, so much later, by a connection of its own."""
@@ -158,9 +157,15 @@ class Connection:
     #: Sends a frame to the broker once more, after so many seconds; its answer is nobody's
     copies: Callable[[bytes, float, bool], None]
     recorder: Recorder | None = None
+    #: Requests that the broker does not have yet
+    arrivals: Arrivals[Passing] = field(init=False)
     #: Requests whose answers have not gone back yet, and those of them that the broker has
     places: deque[Passing] = field(factory=deque[Passing], init=False)
     asked: deque[Passing] = field(factory=deque[Passing], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Hand on what may go."""
+        self.arrivals = Arrivals(self._hand_on)
 
     async def run(self) -> None:
         """Serve until either side is gone."""
@@ -189,11 +194,12 @@ class Connection:
                     passing.record = self.recorder.asked(passing)
                 if passing.has_answer:
                     self.places.append(passing)
+                self.arrivals.wait(passing)
                 if not self.faults().meet(passing):
                     passing.begin()
                 await writer.drain()
 
-    def hand_on(self, passing: Passing) -> None:
+    def _hand_on(self, passing: Passing) -> None:
         """Send a request to the broker."""
         writer = self.broker[1]
         if not writer.is_closing():

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from refimpl.api.call import Session
 from refimpl.api.dispatch import served
 from refimpl.api.login import Login, LoginRefused, begins_login
+from refimpl.edge.server.faults import Arrivals
 from refimpl.edge.server.limits import Limits, Share
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
@@ -96,6 +97,8 @@ class Connection(asyncio.BufferedProtocol):
         self.active_at = 0.0
         self._waiting = deque[tuple[Buffer, int]]()
         self._slots = deque[Received]()
+        #: Requests that the broker does not have yet, for a fault holds one of them back
+        self.arrivals = Arrivals[Received](self._begin)
         self._answers: list[Buffer] = []  # until they are sent together
         self._answered_bytes = 0  # of these
         self._turning = self._sends_soon = False
@@ -279,7 +282,11 @@ class Connection(asyncio.BufferedProtocol):
         return in_a_row and self._share.has_room_beside(len(slots))
 
     def begin(self, received: Received) -> None:
-        """Hand a request to the broker, unless nobody waits for its answer any more."""
+        """Hand a request to the broker, behind all before it."""
+        self.arrivals.begin(received)
+
+    def _begin(self, received: Received) -> None:
+        """Hand it to the broker, unless nobody waits for its answer any more."""
         if self.transport is not None:
             self.listener.begin(received)
 

@@ -268,7 +268,12 @@ class Listener:
             REQUESTS.debug("broker %d: %s of %s at %s", self.id, received.api.name, name, host)
         if self.watch is not None:
             self.watch.requested(received.api.name, received.client_id())
-        if not self.faults.rules or not self.faults.meet(received):
+        arrivals = received.connection.arrivals
+        if not self.faults.rules and not arrivals:
+            self.begin(received)
+            return
+        arrivals.wait(received)
+        if not self.faults.meet(received):
             received.begin()
 
     def begin(self, received: Received) -> None:

@@ -6,6 +6,7 @@ from attrs import define
 
 from refimpl.api.call import Session
 from refimpl.api.table import Api
+from refimpl.edge.server.faults import Arrivals
 from refimpl.edge.server.memory import Budget
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import Buffer
@@ -21,8 +22,13 @@ class Requester(Protocol):
     has_session: bool
     session: Session
 
+    @property
+    def arrivals(self) -> "Arrivals[Received]":
+        """Its requests that the broker does not have yet."""
+        ...
+
     def begin(self, received: "Received") -> None:
-        """Hand it to the broker, unless the connection is gone."""
+        """Hand it to the broker behind all before it, unless the connection is gone."""
 
     def answered(self, received: "Received", parts: list[Buffer] | None) -> None:
         """Take its response."""
@@ -61,7 +67,7 @@ class Received:
     parts: list[Buffer] | None = None
 
     def begin(self) -> None:
-        """Hand it to the broker."""
+        """Hand it to the broker, behind all before it."""
         self.connection.begin(self)
 
     def answer(self, parts: list[Buffer] | None) -> None:

@@ -213,6 +213,41 @@ def test_what_is_held_goes_on(running: Running, cluster: BlockingCluster) -> Non
     assert running.rules("DELETE", f"/rules/{number}") == {"error": f"there is no rule {number}"}
 
 
+@pytest.mark.parametrize("rule", ["hold Produce count=1", "delay Produce count=1 by_ms=400"])
+def test_no_request_overtakes_another(
+    running: Running, cluster: BlockingCluster, rule: str
+) -> None:
+    """A producer without idempotence, whose first batch is late, has its records in order."""
+    cluster.create_topic("single", partitions=1)
+    number = running.rules("POST", body=rule)["number"]
+    one_each = {"batch.num.messages": 1, "linger.ms": 0, "enable.idempotence": False}
+    producer: Any = Producer({"bootstrap.servers": running.bootstrap, "acks": 1, **one_each})
+    for value in range(9):
+        producer.produce("single", b"%d" % value, partition=0)
+    until(lambda: running.rules("GET")[number]["seen"] > 1)
+    assert values(cluster, "single") == []
+    running.rules("DELETE", f"/rules/{number}")
+    assert producer.flush(SECONDS) == 0
+    assert values(cluster, "single") == [b"%d" % value for value in range(9)]
+
+
+def test_nothing_behind_a_dropped_request_is_handled(
+    running: Running, cluster: BlockingCluster
+) -> None:
+    """A new connection brings it again, and what was behind it."""
+    cluster.create_topic("single", partitions=1)
+    number = running.rules("POST", body="drop Produce count=1")["number"]
+    one_each = {"batch.num.messages": 1, "linger.ms": 0, "enable.idempotence": False}
+    producer: Any = Producer({"bootstrap.servers": running.bootstrap, "acks": 1, **one_each})
+    for value in range(5):
+        producer.produce("single", b"%d" % value, partition=0)
+    until(lambda: running.rules("GET")[number]["seen"] > 4)
+    assert values(cluster, "single") == []
+    running.rules("DELETE", f"/rules/{number}")
+    assert producer.flush(SECONDS) == 0
+    assert sorted(values(cluster, "single")) == [b"%d" % value for value in range(5)]
+
+
 @pytest.mark.parametrize("kind", ["disconnect", "disconnect-unhandled"])
 def test_a_closed_connection_is_tried_again(
     running: Running, cluster: BlockingCluster, kind: str

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chaos.real.proxy.command import proxy as command
+from refimpl.edge.server.faults import Arrivals
 from refimpl.edge.testing.blocking import BlockingCluster
 from refimpl.edge.testing.security import Security
 from refimpl.machines.producer_state import ProducerState
@@ -252,15 +253,19 @@ def test_a_duplicate_is_noticed(
 
 
 def test_a_record_out_of_order_is_noticed(
-    recording: Running, run: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: BlockingCluster, recording: Running, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first batch arrives late, and the broker has forgotten sequences."""
+    """The broker takes the first batch last, and has forgotten sequences."""
+
+    def at_once(arrivals: Arrivals[Any], request: Any) -> None:
+        arrivals.hand_on(request)
 
     def anything(*_: object) -> None:
         return None
 
+    monkeypatch.setattr(Arrivals, "begin", at_once)
     monkeypatch.setattr(ProducerState, "admit", anything)
-    recording.rules("POST", body="delay Produce by_ms=3000 count=1")
+    cluster.delay("Produce", by_ms=3000, count=1)
     settings = {"batch.num.messages": 1, "linger.ms": 0}
     assert set(sent_by_confluent(recording.bootstrap, 30, **settings)) == {None}
     ended(recording)

@@ -419,6 +419,22 @@ def test_after_recovery_everything_is_committed(kafka: Kafka) -> None:
     assert all(host.up for host in kafka.hosts.values())
 
 
+@pytest.mark.parametrize("fault", ["hold", "delay"])
+def test_no_batch_overtakes_another_of_its_connection(kafka: Kafka, fault: str) -> None:
+    """A producer without idempotence, whose first batch is late, has its records in order."""
+    options = {"by_ms": 400} if fault == "delay" else {}
+    rule = getattr(kafka, fault)("Produce", count=1, **options)
+    one_each = {"batch_num_messages": 1, "linger_ms": 0, "enable_idempotence": False}
+    producer = ck.Producer(kafka.conf(**QUIET, acks="all", **one_each))
+    for number in range(9):
+        producer.produce("orders", b"%d" % number, partition=0)
+    kafka.met(rule)
+    kafka.until(lambda: rule.seen > 1)
+    kafka.release(rule)
+    assert producer.flush(20) == 0
+    assert kafka.values("orders") == [b"%d" % number for number in range(9)]
+
+
 def test_a_failed_assertion_shows_no_more_than_a_reader_can_take(kafka: Kafka) -> None:
     rule = kafka.hold("Produce", client_id="c", required=False)
     assert repr(rule) == "hold('Produce', client_id='c')"
