@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from attrs import define
 
-from refimpl.errors import CorruptFile, StorageDamage
+from refimpl.errors import CorruptFile, RefusedBatch, StorageDamage
 from refimpl.machines.producer_state import ProducerState
 from refimpl.storage.disk.interface import Buffer
 from refimpl.storage.format.batch import MAGIC, NO_PRODUCER, BatchHeader
@@ -30,7 +30,7 @@ class Replay:
 
     def segment(self, segment: Segment, end: int) -> list[AbortedTxn]:
         """Apply a segment's batches that follow, below `end`; return the transactions that they
-        abort.
+        abort. Raises CorruptFile for a marker that cannot be read.
         """
         aborted: list[AbortedTxn] = []
         for position, header in segment.headers():
@@ -40,7 +40,10 @@ class Replay:
                 batch = b""
                 if header.is_control and header.magic == MAGIC:
                     batch = segment.disk.read(segment.path, position, header.size)
-                aborted += self.batch(header, batch)
+                try:
+                    aborted += self.batch(header, batch)
+                except RefusedBatch as damage:
+                    raise CorruptFile(segment.path, position, str(damage)) from None
         return aborted
 
     def batch(self, header: BatchHeader, batch: Buffer) -> list[AbortedTxn]:

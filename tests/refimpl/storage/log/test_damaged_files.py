@@ -26,6 +26,8 @@ CONFIG = LogConfig(
     segment_bytes=900, index_interval_bytes=150, message_timestamp_after_max_ms=2**62
 )
 ORDERS = "orders", 0
+#: The second byte of a batch's attributes, which has its codec, and if it is a control batch
+ATTRIBUTES = 22
 
 
 def transactional_log() -> MemoryDisk:
@@ -190,6 +192,28 @@ def test_a_flipped_base_offset_above_the_recovery_point_is_cut(bit: int) -> None
     log = opened(disk)
     assert log.end_offset >= header.base_offset
     assert len(disk.files[path]) < sum(header.size for header in places.values())
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["after a clean stop", "after a crash"])
+def test_a_flipped_kind_of_a_batch_changes_no_answer_or_is_damage(clean: bool) -> None:
+    """A batch of records that is taken for a control batch has no marker that could be read."""
+    disk = transactional_log()
+    expected, named = aborted(opened(copied(disk))), 0
+    for path in [path for path in disk.files if path.endswith(".log")]:
+        for position, _ in batches(bytes(disk.files[path])):
+            for bit in range(6):
+                twin = copied(disk)
+                twin.files[path][position + ATTRIBUTES] ^= 1 << bit
+                if not clean:
+                    del twin.files[CLEAN_SHUTDOWN]
+                directory = LogDir.open(twin, NOW_MS, CONFIG)
+                try:
+                    known = ORDERS in directory.damaged or aborted(directory.logs[ORDERS])
+                    named += known is True
+                    assert known in (True, expected)
+                except StorageDamage:
+                    named += 1
+    assert named > 50
 
 
 def test_a_gap_is_no_damage_below_the_recovery_point() -> None:
