@@ -62,6 +62,8 @@ EXPLAINED = {
     "a transaction index is believed",
     "transactions without records",
 }
+#: The refusals of a start that tries to split a segment, for an offset is far ahead
+SPLITS = "NoSuchElementException", "IllegalArgumentException: Split operation"
 TORN, FLIPPED, COMPACTING = 500, 400, 100
 
 
@@ -285,8 +287,12 @@ def differences(case: Case, ours: Found, kafka: Found) -> Iterator[str]:
     if not kafka.opened and not ours.opened:
         return
     if not kafka.opened:
-        known = "Unexpected aborted transaction version" in kafka.why
-        yield "a transaction index is believed" if known else "KAFKA REFUSES"
+        if "Unexpected aborted transaction version" in kafka.why:
+            yield "a transaction index is believed"
+        elif kafka.why.startswith(SPLITS) and is_far_ahead(case, ours):
+            yield "an offset out of order"
+        else:
+            yield "KAFKA REFUSES"
     elif not ours.opened:
         foreign = "this is not a log of Kafka's" in ours.why or "message format" in ours.why
         yield "a foreign file" if foreign else "flushed data are damaged"
@@ -296,6 +302,16 @@ def differences(case: Case, ours: Found, kafka: Found) -> Iterator[str]:
         yield "an offset out of order" if cut else "ANOTHER LOG"
     else:
         yield from derived(case, ours, kafka)
+
+
+def is_far_ahead(case: Case, ours: Found) -> bool:
+    """True if our start has cut the last segment before an offset that its index cannot hold."""
+    last = f"{FOLDER}/{int(ours.segments[-1]):020d}.log"
+    before = sum(
+        len(data) for name, data in case.image[0].items() if name.endswith(".log") and name < last
+    )
+    offset = int.from_bytes(case.image[0][last][len(ours.log) - before :][:8])
+    return offset - int(ours.segments[-1]) >= 1 << 31
 
 
 def derived(case: Case, ours: Found, kafka: Found) -> Iterator[str]:
