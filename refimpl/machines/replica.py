@@ -154,6 +154,8 @@ class Replica:
         """
         self.check_fetch(request)
         follower, number = request.replica, (request.incarnation, request.number)
+        if request.last_epoch == UNDEFINED_EPOCH and request.end > self.log.start:
+            self._must_agree_unseen(request)
         leaves = self.diverging(request.end, request.last_epoch)
         self.newest[follower] = max(self.newest.get(follower, (0, 0)), number)
         if leaves is None:
@@ -161,13 +163,22 @@ class Replica:
             self.seen[follower] = request.incarnation
         return leaves
 
+    def _must_agree_unseen(self, request: FetchRequest) -> None:
+        """Refuse a log without epochs that does not begin at our start, unless it is in the ISR.
+
+        All its records are deleted, and were committed. But after an unclean election we may have
+        others there, which it would lack.
+        """
+        if request.replica not in self.isr:
+            raise errors.NothingToCompare(request.replica, request.end, self.log.start)
+
     def diverging(self, end: int, last_epoch: int) -> EpochEnd | None:
         """The epoch and offset where a log with this end and last epoch diverges from ours
         (KIP-595).
 
-        None for a prefix of ours. A log without epochs has nothing to compare: its records are
-        deleted, and were committed. If the epoch is above ours, or the end outside of our log, we
-        cannot know: the answer is OFFSET_OUT_OF_RANGE.
+        None for a prefix of ours. A log without epochs has nothing to compare. If the epoch is
+        above ours, or the end outside of our log, we cannot know: the answer is
+        OFFSET_OUT_OF_RANGE.
         """
         if last_epoch != UNDEFINED_EPOCH:
             ours = self.log.end_of(last_epoch)
@@ -286,19 +297,21 @@ class Replica:
 
     def restart_log(self, refused: FetchRequest, start: int, end: int) -> None:
         """Begin the log anew at the leader's log start offset, if ours ends outside of the leader's
-        log.
+        log, or cannot be compared with it.
 
         The leader refused this fetch of ours as out of range. Since then it has reported its log
         end offset `end`, and then its log start offset `start`. If ours ends before `start`, the
         records that we lack were deleted, and so were committed (KIP-107). If ours ends behind
         `end`, the leader was elected uncleanly, and all our records were deleted: for a log with
-        epochs the leader answers where the logs diverge.
+        epochs the leader answers where the logs diverge. One without epochs may lack what an
+        unclean leader has before its end.
 
         These are answers to our newest fetch like any other: a late one, or a second copy, may be
         of a log that has long grown behind our end.
         """
         self._must_await(refused.incarnation, refused.number)
-        if start <= self.log.end <= end:
+        is_compared = self.log.latest_epoch != UNDEFINED_EPOCH or self.log.end == start
+        if is_compared and start <= self.log.end <= end:
             raise errors.InsideLeadersLog(self.log.end, start, end)
         self.log.restart_at(start)
         self.high_watermark, self.awaited = start, 0

@@ -124,6 +124,19 @@ class AnswerNotAwaited(InvalidRequest):
 
 
 @frozen
+class NothingToCompare(OffsetOutOfRange):
+    """A follower outside the ISR whose log has no epochs may lack records before its end.
+
+    It begins anew at the leader's log start offset.
+    """
+
+    says = "the log of replica {replica} ends at {end} without epochs, and ours starts at {start}"
+    replica: int
+    end: int
+    start: int
+
+
+@frozen
 class InsideLeadersLog(InvalidRequest):
     """A log that ends inside of the leader's goes on from there."""
 

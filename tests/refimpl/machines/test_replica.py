@@ -527,7 +527,7 @@ def test_a_follower_whose_end_an_unclean_leader_does_not_have_copies_its_log() -
     third.told(LeaderAndIsr(2, 3, frozenset({3}), 2))
     third.write("after the election")
     refused = second.fetch_request()
-    with pytest.raises(OutsideLog):
+    with pytest.raises(errors.NothingToCompare):
         third.answer_fetch(refused, 10)
     assert 2 not in third.ends
     second.restart_log(refused, third.log.start, third.log.end)
@@ -568,8 +568,12 @@ def test_a_follower_that_has_deleted_all_it_had_is_compared_by_its_last_epoch() 
         third.write(number)
     fetch(third, second)
     assert (2 in third.ends, second.log.start, second.log.end) == (False, 2, 2)
+    refused = second.fetch_request()
+    with pytest.raises(errors.NothingToCompare):
+        third.answer_fetch(refused, 10)
+    second.restart_log(refused, third.log.start, third.log.end)
     fetch(third, second)
-    assert second.log.records == third.log.records[2:]
+    assert second.log.records == third.log.records
 
 
 def test_a_reign_without_a_record_of_who_has_deleted_all_it_had_costs_a_round() -> None:
@@ -598,3 +602,50 @@ def test_a_restart_keeps_the_disk_and_the_checkpoint_and_nothing_else() -> None:
     first.restart(1, 2)
     kept = Log([Record(2, 0), Record(2, 1)])
     assert first == Replica(1, kept, high_watermark=1, epoch=2, incarnation=1)
+
+
+def after_an_unclean_election(records: int) -> tuple[Replica, Replica]:
+    """Replica 3 leads with 2 older records and so many of its own; the log of replica 2 is empty,
+    begins at 4, and was loaded since it was emptied."""
+    third = Replica(3, Log([Record(1, 0), Record(1, 1)]))
+    second = Replica(2, Log(start=4))
+    news = LeaderAndIsr(2, 3, frozenset({3}), 2)
+    third.told(news)
+    second.told(news)
+    for number in range(records):
+        third.write(number)
+    return third, second
+
+
+def test_an_emptied_log_begins_anew_where_its_unclean_leader_does() -> None:
+    """It would be in sync without what that leader has acknowledged before its end."""
+    third, second = after_an_unclean_election(3)
+    refused = second.fetch_request()
+    with pytest.raises(errors.NothingToCompare):
+        third.answer_fetch(refused, 10)
+    assert 2 not in third.ends
+    second.restart_log(refused, third.log.start, third.log.end)
+    fetch(third, second, 10)
+    assert second.log.records == third.log.records
+
+
+def test_an_emptied_log_at_its_leaders_start_or_in_the_isr_has_nothing_to_compare() -> None:
+    """Of a leader that was elected cleanly, members of the ISR have all committed records, or have
+    deleted them; they must not go back, for they may be elected."""
+    third, second = after_an_unclean_election(3)
+    third.log.advance_start(4)
+    fetch(third, second, 10)
+    assert second.log.records == third.log.records
+    third, second = after_an_unclean_election(3)
+    third.isr = frozenset({2, 3})
+    fetch(third, second, 10)
+    assert (second.log.start, second.log.end) == (4, 5)
+
+
+def test_a_log_with_epochs_does_not_begin_anew_inside_its_leaders() -> None:
+    third, second = after_an_unclean_election(3)
+    refused = second.fetch_request()
+    second.log.restart_at(0)
+    second.log.extend([Record(1, 0), Record(1, 1)])
+    with pytest.raises(errors.InsideLeadersLog):
+        second.restart_log(refused, third.log.start, third.log.end)
