@@ -229,6 +229,12 @@ class ControlPlane(Scenario):
         else:
             self.say(f"broker {self.state()[0]} is elected: {self.known()}")
 
+    def refuse_whole_copy(self, of: int) -> None:
+        """Raise NotInTimeError if the new leader has all of this broker's log: nothing is lost."""
+        leader = self.state()[0]
+        if leader >= 0 and self.copied(leader) >= self.copied(of):
+            raise NotInTimeError(f"broker {leader} had copied all before broker {of} was killed")
+
     def await_whole(self, isr: set[int], said: str = "all in sync") -> None:
         """All brokers run again: somebody leads, and without a throttle all replicas are copied."""
         until("a leader", 60, lambda: self.state()[0] >= 0)

@@ -38,6 +38,7 @@ class RemovedReplica(ControlPlane):
         self.raise_again()
         self.kill(1)
         self.see_who_is_elected(after=1)
+        self.refuse_whole_copy(of=1)
         self.say(self.logs())
         self.start(1)
         self.await_whole({*ALL})
@@ -92,6 +93,7 @@ class CancelledMove(ControlPlane):
         self.say(f"{self.known()}")
         self.kill(1)
         self.see_who_is_elected(after=1)
+        self.refuse_whole_copy(of=1)
         for broker in (1, 2, 4):
             self.start(broker)
         self.await_whole({*NEW}, "the move is over")
