@@ -1,4 +1,5 @@
-"""Operations of an administrator: elections, moves, partitions, topics, records and settings."""
+"""Operations of an administrator: elections, moves, partitions, topics, records, settings and
+features."""
 
 import time
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from chaos.real.campaign.stage import ASKED_S, Stage
 from chaos.real.campaign.transactions import EARLIEST, listed
 from chaos.real.kafka.asking import ask
 
-DELETE_RECORDS, ELECT_LEADERS, REASSIGN = 21, 43, 45
+DELETE_RECORDS, ELECT_LEADERS, REASSIGN, UPDATE_FEATURES = 21, 43, 45, 57
+UPGRADE, SAFE_DOWNGRADE = 1, 2
 PREFERRED, HIGH_WATERMARK = 0, -1
 CALL_S = 10
 PATIENCE_S = 30.0
@@ -21,6 +23,11 @@ CONFIGURATIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
     "retention": ("retention.ms", ("1000",), "604800000"),
     "cleanup": ("cleanup.policy", ("compact",), "delete"),
     "unclean": ("unclean.leader.election.enable", ("true",), "false"),
+}
+#: A feature's levels for a while, and the one before and after.
+FEATURES: Mapping[str, tuple[tuple[int, ...], int]] = {
+    "transaction.version": ((1, 0), 2),
+    "eligible.leader.replicas.version": ((0,), 1),
 }
 
 
@@ -115,6 +122,38 @@ def configure(stage: Stage, step: Step) -> Effect:
         again = _configured(stage, name, usual)
     about = f"{name}={value}, then {usual}"
     return Effect(int(not refused), refused, f"{about}{f'; not set back: {again}' * bool(again)}")
+
+
+def feature(stage: Stage, step: Step) -> Effect:
+    """A feature is downgraded for a while, as kafka-features.sh does."""
+    lower, usual = FEATURES[step.how]
+    level = lower[step.value % len(lower)]
+    refused = _set_feature(stage, step.how, level, SAFE_DOWNGRADE)
+    try:
+        stage.wait(step.for_ms)
+    finally:
+        again = _set_feature(stage, step.how, usual, UPGRADE)
+    about = f"{step.how}={level}, then {usual}"
+    return Effect(int(not refused), refused, f"{about}{f'; not set back: {again}' * bool(again)}")
+
+
+def _set_feature(stage: Stage, name: str, level: int, kind: int) -> str:
+    """Set its level, again and again until it is so; why it is not, or nothing."""
+    update = {"feature": name, "max_version_level": level, "upgrade_type": kind}
+    asked = {"timeout": 5_000, "feature_updates": [update], "validate_only": False}
+    refused = ["not asked"]
+
+    def ask_for_it() -> bool:
+        answer = _asked(stage, UPDATE_FEATURES, 1, asked)
+        if answer is None:
+            refused[0] = "no broker answered"
+            return False
+        codes = (answer.error_code, *(one.error_code for one in answer.results))
+        refused[0] = ", ".join(sorted({code.name for code in codes if code}))
+        return not refused[0]
+
+    stage.until(PATIENCE_S, ask_for_it)
+    return refused[0]
 
 
 def made(stage: Stage, name: str, topic: TopicPlan) -> bool:

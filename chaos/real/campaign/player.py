@@ -43,6 +43,8 @@ FAULTS: Mapping[str, Fault] = {
     "client_takeover": clients.client,
     "member_leave": clients.member,
     "member_restart": clients.member,
+    "transaction_version": operations.feature,
+    "elr_version": operations.feature,
 }
 
 

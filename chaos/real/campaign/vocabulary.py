@@ -72,6 +72,14 @@ _KINDS = (
     Kind("client_takeover", "another instance takes over a transactional id", "clients"),
     Kind("member_leave", "a member of {group} leaves, and another joins", "members"),
     Kind("member_restart", "a member of {group} is made again", "members", ("",), 1.0, 0, 3_000),
+    Kind(
+        *("transaction_version", "downgrade {how}", "features", ("transaction.version",)),
+        *(0.7, 1_000, 12_000),
+    ),
+    Kind(
+        *("elr_version", "downgrade {how}", "features", ("eligible.leader.replicas.version",)),
+        *(0.5, 1_000, 12_000, _KAFKA),
+    ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 OF_CLIENTS = tuple(name for name in KINDS if name.startswith("client_"))

@@ -34,6 +34,7 @@ def small() -> Plan:
         Step(500, "crash", "short", who=0, for_ms=100, value=1),
         Step(900, "requests", "drop-response Produce", who=0, for_ms=200, value=1),
         Step(1_500, "pause", "short", who=2, for_ms=300, value=1),
+        Step(2_000, "transaction_version", "transaction.version", for_ms=500, value=1),
         Step(2_500, "member_leave", who=1, value=1, group="classic-group"),
         Step(3_000, "stop", who=1, for_ms=100, value=1),
     )
