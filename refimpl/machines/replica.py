@@ -164,12 +164,13 @@ class Replica:
         return leaves
 
     def _must_agree_unseen(self, request: FetchRequest) -> None:
-        """Refuse a log without epochs that does not begin at our start, unless it is in the ISR.
+        """Refuse a log without epochs that does not begin at our start.
 
         All its records are deleted, and were committed. But after an unclean election we may have
-        others there, which it would lack.
+        others there, which it would lack. A member of the ISR does not, and must not go back: it
+        may be elected. Nor does whoever left it since its last fetch, for it may come back.
         """
-        if request.replica not in self.isr:
+        if request.replica not in self.isr and request.replica not in self.ends:
             raise errors.NothingToCompare(request.replica, request.end, self.log.start)
 
     def diverging(self, end: int, last_epoch: int) -> EpochEnd | None:
