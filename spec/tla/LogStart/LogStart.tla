@@ -180,7 +180,7 @@ Spec == Init /\ [][Next]_vars
 (* Whoever may be elected has what was acknowledged since the last unclean   *)
 (* election, but for what one of them has deleted.                           *)
 AckedInIsr ==
-    \A r \in isr : \A a \in acked : a[1] > deleted => a[1] <= End(r) /\ log[r][a[1]] = a[2]
+    \A r \in isr : \A a \in acked : a[1] > deleted => log[r][a[1]] = a[2]
 
 (* And reaches as far as what is committed: the next record gets no offset   *)
 (* that consumers have passed.                                               *)
