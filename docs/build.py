@@ -11,7 +11,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import blocking_methods
 import check_page
 import delivery_page
 import jinja2
@@ -234,8 +233,7 @@ def pages() -> dict[Path, str]:
             tables=[(module, table(module)) for module in modules]
         ),
     }
-    texts = {ROOT / "docs" / name: text.rstrip() + "\n" for name, text in built.items()}
-    return {**texts, blocking_methods.PATH: blocking_methods.build()}
+    return {ROOT / "docs" / name: text.rstrip() + "\n" for name, text in built.items()}
 
 
 def main() -> None:

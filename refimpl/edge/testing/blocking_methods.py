@@ -1,21 +1,26 @@
-"""Methods and properties of `Cluster` for code without an event loop. Written by `make docs`."""
+"""Methods and attributes of `Cluster` for code without an event loop, with the types they have."""
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import update_wrapper
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Concatenate, Generic, Never, ParamSpec, Self, TypedDict, TypeVar, overload
+
+from attrs import define, field
 
 from refimpl.api.call import ClientTelemetry
-from refimpl.broker.partition import Partition
 from refimpl.edge.server import arguments
 from refimpl.edge.server.controller_host import ControllerHost
-from refimpl.edge.server.cues import Cue, Cues, Event
-from refimpl.edge.server.faults import Rule, Which
+from refimpl.edge.server.cues import Cues
+from refimpl.edge.server.faults import Rule
 from refimpl.edge.server.host import BrokerHost
 from refimpl.edge.server.layout import Layout
 from refimpl.edge.server.network import Network
+from refimpl.edge.testing.cluster import Cluster
 from refimpl.edge.testing.security import Security
-from refimpl.messages.cluster import PartitionRegistration
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Settings(TypedDict, total=False):
@@ -35,6 +40,57 @@ class Settings(TypedDict, total=False):
     client_telemetry: Callable[[ClientTelemetry], Any] | None
 
 
+@define(slots=False, eq=False, repr=False)
+class Method(Generic[P, T]):
+    """A method of the cluster: called in the thread of the brokers, it returns when it is done."""
+
+    _name: str
+    _of_cluster: Callable[..., Any]
+
+    @overload
+    def __get__(self, of: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, of: "BlockingMethods", owner: type) -> Callable[P, T]: ...
+    def __get__(self, of: "BlockingMethods | None", owner: type) -> "Self | Callable[P, T]":
+        if of is None:
+            return self
+
+        def call(*args: P.args, **which: P.kwargs) -> T:
+            return of._call(self._name, *args, **which)  # pyright: ignore[reportPrivateUsage]
+
+        return update_wrapper(call, self._of_cluster)
+
+
+def at_once(method: Callable[Concatenate[Cluster, P], T]) -> Method[P, T]:
+    """A method that is done when it returns."""
+    return Method(method.__name__, method)
+
+
+def awaited(method: Callable[Concatenate[Cluster, P], Coroutine[Any, Any, T]]) -> Method[P, T]:
+    """A method that is done when it has been awaited."""
+    return Method(method.__name__, method)
+
+
+@define(eq=False, repr=False)
+class Attribute(Generic[T]):
+    """An attribute of the cluster as it is now."""
+
+    _name: str = field(default="", init=False)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, of: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, of: "BlockingMethods", owner: type) -> T: ...
+    def __get__(self, of: "BlockingMethods | None", owner: type) -> Self | T:
+        return self if of is None else of._get(self._name)  # pyright: ignore[reportPrivateUsage]
+
+    def __set__(self, of: "BlockingMethods", value: Never) -> None:
+        raise AttributeError(f"{self._name} of a cluster cannot be set")
+
+
 class BlockingMethods(abc.ABC):
     """Each returns when it is done."""
 
@@ -46,309 +102,57 @@ class BlockingMethods(abc.ABC):
     def _get(self, name: str) -> Any:
         """An attribute of the cluster as it is now."""
 
-    @property
-    def brokers(self) -> int:
-        """As `Cluster` has it."""
-        return self._get("brokers")
+    brokers = Attribute[int]()
+    port = Attribute[int]()
+    host = Attribute[str]()
+    data = Attribute[Path | None]()
+    configs = Attribute[Mapping[str, arguments.Setting]]()
+    seed = Attribute[int | None]()
+    observe = Attribute[Callable[[int, Any], None] | None]()
+    racks = Attribute[Mapping[int, str]]()
+    offsets_topic = Attribute[bool]()
+    security = Attribute[Security | None]()
+    more_data = Attribute[Sequence[Path]]()
+    client_telemetry = Attribute[Callable[[ClientTelemetry], Any] | None]()
+    hosts = Attribute[dict[int, BrokerHost]]()
+    network = Attribute[Network]()
+    controller = Attribute[ControllerHost]()
+    rules = Attribute[list[Rule]]()
+    cues = Attribute[Cues]()
+    layout = Attribute[Layout]()
+    bootstrap = Attribute[str]()
+    cluster_id = Attribute[str]()
 
-    @property
-    def port(self) -> int:
-        """As `Cluster` has it."""
-        return self._get("port")
-
-    @property
-    def host(self) -> str:
-        """As `Cluster` has it."""
-        return self._get("host")
-
-    @property
-    def data(self) -> Path | None:
-        """As `Cluster` has it."""
-        return self._get("data")
-
-    @property
-    def configs(self) -> Mapping[str, arguments.Setting]:
-        """As `Cluster` has it."""
-        return self._get("configs")
-
-    @property
-    def seed(self) -> int | None:
-        """As `Cluster` has it."""
-        return self._get("seed")
-
-    @property
-    def observe(self) -> Callable[[int, Any], None] | None:
-        """As `Cluster` has it."""
-        return self._get("observe")
-
-    @property
-    def racks(self) -> Mapping[int, str]:
-        """As `Cluster` has it."""
-        return self._get("racks")
-
-    @property
-    def offsets_topic(self) -> bool:
-        """As `Cluster` has it."""
-        return self._get("offsets_topic")
-
-    @property
-    def security(self) -> Security | None:
-        """As `Cluster` has it."""
-        return self._get("security")
-
-    @property
-    def more_data(self) -> Sequence[Path]:
-        """As `Cluster` has it."""
-        return self._get("more_data")
-
-    @property
-    def client_telemetry(self) -> Callable[[ClientTelemetry], Any] | None:
-        """As `Cluster` has it."""
-        return self._get("client_telemetry")
-
-    @property
-    def hosts(self) -> dict[int, BrokerHost]:
-        """As `Cluster` has it."""
-        return self._get("hosts")
-
-    @property
-    def network(self) -> Network:
-        """As `Cluster` has it."""
-        return self._get("network")
-
-    @property
-    def controller(self) -> ControllerHost:
-        """As `Cluster` has it."""
-        return self._get("controller")
-
-    @property
-    def rules(self) -> list[Rule]:
-        """As `Cluster` has it."""
-        return self._get("rules")
-
-    @property
-    def cues(self) -> Cues:
-        """As `Cluster` has it."""
-        return self._get("cues")
-
-    @property
-    def layout(self) -> Layout:
-        """As `Cluster` has it."""
-        return self._get("layout")
-
-    def settled(self, timeout_ms: int = 30000) -> None:
-        """Return when every broker that runs knows of all others, and of all that was decided.
-
-        Raises TimeoutError, which names the brokers that do not: one that is paused, or cut off.
-        """
-        return self._call("settled", timeout_ms)
-
-    def until(self, condition: Callable[[], bool], timeout_ms: int = 30000) -> None:
-        """Return when this is true. Raises TimeoutError, which shows the condition."""
-        return self._call("until", condition, timeout_ms)
-
-    def stop_all(self) -> None:
-        """Stop every broker, each handing its leadership over while somebody is left."""
-        return self._call("stop_all")
-
-    @property
-    def bootstrap(self) -> str:
-        """The addresses for clients: bootstrap.servers."""
-        return self._get("bootstrap")
-
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id."""
-        return self._get("cluster_id")
-
-    def partition(self, topic: str, partition: int) -> PartitionRegistration:
-        """The controller's decision: leader, ISR, replicas, epochs.
-
-        Raises UnknownPartition.
-        """
-        return self._call("partition", topic, partition)
-
-    def leader(self, topic: str, partition: int) -> int | None:
-        """The leader by the controller; None if there is none.
-
-        A leader that was killed is named until its session has expired.
-        """
-        return self._call("leader", topic, partition)
-
-    def isr(self, topic: str, partition: int) -> frozenset[int]:
-        """The replicas in sync, by the controller."""
-        return self._call("isr", topic, partition)
-
-    def replica(self, topic: str, partition: int, broker: int) -> Partition:
-        """A replica as its broker has it. Raises UnknownPartition, UnknownBroker."""
-        return self._call("replica", topic, partition, broker)
-
-    def log(self, topic: str, partition: int, broker: int) -> Sequence[Any]:
-        """The records in a replica's log, each with its leader epoch and value."""
-        return self._call("log", topic, partition, broker)
-
-    def log_end(self, topic: str, partition: int, broker: int) -> int:
-        """The log end offset of a replica."""
-        return self._call("log_end", topic, partition, broker)
-
-    def high_watermark(self, topic: str, partition: int, broker: int) -> int:
-        """A replica's high watermark."""
-        return self._call("high_watermark", topic, partition, broker)
-
-    def ask(self, body: Any) -> Any:
-        """Put one of `refimpl.messages.controller` to the controller; its answer."""
-        return self._call("ask", body)
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        replicas: int = 1,
-        configs: Mapping[str, arguments.Setting] | None = None,
-        assignments: Mapping[int, Sequence[int]] | None = None,
-    ) -> None:
-        """Make a topic, and return when it can be written to. Raises ClusterError, ValueError.
-
-        `assignments` name the replicas of each partition, the preferred leader first.
-        """
-        return self._call("create_topic", name, partitions, replicas, configs, assignments)
-
-    def move_leader(self, topic: str, partition: int, broker: int) -> None:
-        """Let another one of the ISR lead. Raises ClusterError if that cannot be."""
-        return self._call("move_leader", topic, partition, broker)
-
-    def stop(self, broker: int) -> None:
-        """A controlled shutdown: leadership goes to others, everything is written down."""
-        return self._call("stop", broker)
-
-    def kill(self, broker: int, *, expire: bool = False) -> None:
-        """End a broker's process as SIGKILL does: nobody is told. With `expire` its session ends
-        at once, too.
-
-        Without, the controller gives it up after `broker.session.timeout.ms` (9 s), so what is sent
-        to its partitions takes 10 s unless `expire_session(broker)` follows.
-        """
-        return self._call("kill", broker, expire=expire)
-
-    def restart(self, broker: int) -> None:
-        """Start a broker that is down again, on its old port, and return when it serves."""
-        return self._call("restart", broker)
-
-    def pause(self, broker: int) -> None:
-        """A broker does nothing any more, as after SIGSTOP."""
-        return self._call("pause", broker)
-
-    def resume(self, broker: int) -> None:
-        """It goes on."""
-        return self._call("resume", broker)
-
-    def cut(self, broker: int, how: str = "all", peer: int | None = None) -> None:
-        """Cut a broker off from the others: "all", "from" it, "to" it, "controller", "brokers",
-        "from_brokers", "to_brokers", or "one" `peer`. Clients still reach it. Raises ValueError."""
-        return self._call("cut", broker, how, peer)
-
-    def slow(self, broker: int, by_ms: int, how: str = "all", peer: int | None = None) -> None:
-        """Messages on these links take so long. Raises ValueError."""
-        return self._call("slow", broker, by_ms, how, peer)
-
-    def heal(self) -> None:
-        """Nothing is wrong any more: links are well, paused brokers go on, requests pass.
-
-        A broker that is down stays down.
-        """
-        return self._call("heal")
-
-    def expire_session(self, broker: int) -> None:
-        """The controller gives a broker up, as if it had not been heard of for too long."""
-        return self._call("expire_session", broker)
-
-    def advance(self, by_ms: int, broker: int | None = None) -> None:
-        """Let time pass on a broker's clock, or on all clocks and the controller's."""
-        return self._call("advance", by_ms, broker)
-
-    def hold(self, api: str, **which: Unpack[Which]) -> Rule:
-        """Hold requests of an API, such as "Produce", until the rule's `release()`."""
-        return self._call("hold", api, **which)
-
-    def delay(self, api: str, by_ms: int, **which: Unpack[Which]) -> Rule:
-        """Handle requests so much later."""
-        return self._call("delay", api, by_ms, **which)
-
-    def drop(self, api: str, **which: Unpack[Which]) -> Rule:
-        """Never handle requests, nor answer them."""
-        return self._call("drop", api, **which)
-
-    def drop_response(self, api: str, **which: Unpack[Which]) -> Rule:
-        """Handle requests, and do not answer them: an acknowledgement that is lost."""
-        return self._call("drop_response", api, **which)
-
-    def disconnect(self, api: str, *, handled: bool = True, **which: Unpack[Which]) -> Rule:
-        """Close the connection in place of an answer; unless it is `handled`, in place of handling
-        the request as well."""
-        return self._call("disconnect", api, handled=handled, **which)
-
-    def fail(self, api: str, error: str, **which: Unpack[Which]) -> Rule:
-        """Answer requests with an error by Kafka's name, and do nothing else."""
-        return self._call("fail", api, error, **which)
-
-    def met(self, what: Rule | Cue, count: int | None = None, timeout_ms: int = 30000) -> None:
-        """Return once a fault has met so many requests, by itself one, or once a cue is met.
-
-        Raises TimeoutError, ValueError, or what was raised by what a cue had to do.
-        """
-        return self._call("met", what, count, timeout_ms)
-
-    def release(self, rule: Rule) -> None:
-        """Let what a fault holds go on, and let it meet nothing more."""
-        return self._call("release", rule)
-
-    def when(
-        self,
-        what: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        client_id: str | None = None,
-        group: str | None = None,
-        members: int | None = None,
-        api: str | None = None,
-        count: int = 1,
-        do: Callable[[Event], Any] | None = None,
-        required: bool = True,
-    ) -> Cue:
-        """A cue for what happens from now on; `met` waits for it, `do` is called with the event.
-
-        - "written": records are in the leader's log, and nobody else knows of them;
-        - "committed": the high watermark is above them;
-        - "acknowledged": their producer has been sent the answer;
-        - "read": a consumer has been sent them;
-        - "requested": a request of an `api` came;
-        - "joined": a group has a new member;
-        - "assigned": all of a group's members, at least so many, were assigned partitions; one that
-          is so now counts;
-        - "offset_committed": a group's coordinator took a commit.
-
-        `count` counts records, members, or requests. `do` runs in the thread of the brokers, there
-        and then. Raises ValueError for what such an event does not tell.
-        """
-        return self._call(
-            "when",
-            what,
-            topic=topic,
-            partition=partition,
-            client_id=client_id,
-            group=group,
-            members=members,
-            api=api,
-            count=count,
-            do=do,
-            required=required,
-        )
-
-    def rebalance(self, group: str) -> None:
-        """Let a group rebalance: a member joins and leaves again.
-
-        Raises ClusterError for a group without members. In a consumer group (KIP-848) it leaves
-        when all others gave up what it was to have. Members hear of it by their next heartbeats.
-        """
-        return self._call("rebalance", group)
+    settled = awaited(Cluster.settled)
+    until = awaited(Cluster.until)
+    stop_all = awaited(Cluster.stop_all)
+    partition = at_once(Cluster.partition)
+    leader = at_once(Cluster.leader)
+    isr = at_once(Cluster.isr)
+    replica = at_once(Cluster.replica)
+    log = at_once(Cluster.log)
+    log_end = at_once(Cluster.log_end)
+    high_watermark = at_once(Cluster.high_watermark)
+    ask = awaited(Cluster.ask)
+    create_topic = awaited(Cluster.create_topic)
+    move_leader = awaited(Cluster.move_leader)
+    stop = awaited(Cluster.stop)
+    kill = at_once(Cluster.kill)
+    restart = awaited(Cluster.restart)
+    pause = at_once(Cluster.pause)
+    resume = at_once(Cluster.resume)
+    cut = at_once(Cluster.cut)
+    slow = at_once(Cluster.slow)
+    heal = at_once(Cluster.heal)
+    expire_session = at_once(Cluster.expire_session)
+    advance = at_once(Cluster.advance)
+    hold = at_once(Cluster.hold)
+    delay = at_once(Cluster.delay)
+    drop = at_once(Cluster.drop)
+    drop_response = at_once(Cluster.drop_response)
+    disconnect = at_once(Cluster.disconnect)
+    fail = at_once(Cluster.fail)
+    met = awaited(Cluster.met)
+    release = at_once(Cluster.release)
+    when = at_once(Cluster.when)
+    rebalance = awaited(Cluster.rebalance)

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import fields
 
 from refimpl.edge import BlockingCluster, Cluster, ClusterError, NotRunning
+from refimpl.edge.testing.blocking_methods import Settings
 from refimpl.messages.cluster import TOPIC, ConfigResource
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -393,3 +395,10 @@ def test_a_call_that_waits_is_refused_in_the_thread_of_the_brokers() -> None:
     with cluster:
         cluster.create_topic("orders")
     assert refused == ["create_topic waits for brokers, and so cannot be called in their thread"]
+
+
+def test_a_cluster_for_threads_has_the_settings_and_methods_of_one_for_a_loop() -> None:
+    public = [one for one in fields(Cluster) if not one.name.startswith("_")]
+    assert [*Settings.__annotations__] == [one.name for one in public if one.init]
+    methods = {name for name in vars(Cluster) if not name.startswith("_")}
+    assert {one.name for one in public} | methods <= {*dir(BlockingCluster)}
