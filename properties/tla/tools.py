@@ -69,10 +69,11 @@ def find() -> Toolbox:
 @cache
 def _found(_java_home: str | None, _jar: str | None, folder: Path) -> Toolbox:
     java, jar = find_java("java"), find_jar()
-    box = Toolbox(java, jar, compiled(jar, JAVA_SOURCES, folder / "classes"))
+    classes = (folder / "classes").resolve()  # a link shares those of another cache
+    box = Toolbox(java, jar, compiled(jar, JAVA_SOURCES, classes))
     # A JVM uses an archive only if it is its own, and if the jars are as old as they were.
     made_by = os.path.realpath(java), *(str(one.stat().st_mtime_ns) for one in (box.classes, jar))
-    file = folder / "classes" / f"{digest((), box.class_path, *made_by)}.jsa"
+    file = classes / f"{digest((), box.class_path, *made_by)}.jsa"
     return evolve(box, archive=archived(java, box.class_path, file))
 
 

@@ -447,7 +447,7 @@ def without_tests(
     return body(CollectedTests({}, {}))
 
 
-def test_the_tests_that_run_a_function_find_its_mutants(tmp_path: Path) -> None:
+def test_the_tests_that_run_a_function_find_its_mutants(own_cache: Path) -> None:
     """In a process of its own: pytest runs here already."""
     command = [
         sys.executable,
@@ -457,8 +457,7 @@ def test_the_tests_that_run_a_function_find_its_mutants(tmp_path: Path) -> None:
         "--auto",
         "CommittingMember.join: generation",
     ]
-    cache = {**os.environ, "HIGHWATER_CACHE": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, env=cache, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("tests")]
     assert row[:3] == ["tests", "2", "2"]

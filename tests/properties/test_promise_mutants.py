@@ -56,9 +56,8 @@ CFG = 'CONSTANTS\n    Most = 3\n    Rule = "{rule}"\nSPECIFICATION Spec\n{checke
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SpecTree:
+def toy(tmp_path: Path, own_cache: Path) -> SpecTree:
     """A module with a promise of two parts, of which its rows need one."""
-    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
     root = tmp_path / "tla"
     (root / "Toy/cfg").mkdir(parents=True)
     shutil.copytree(SpecTree().root / "lib", root / "lib")

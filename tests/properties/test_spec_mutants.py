@@ -57,7 +57,7 @@ PROPERTY Grows
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> SpecTree:
+def toy(tmp_path: Path, own_cache: Path) -> SpecTree:
     """A module of two variables, laid out like the others."""
     root = tmp_path / "tla"
     (root / "Toy/cfg").mkdir(parents=True)
@@ -149,10 +149,7 @@ def test_each_step_keeps_the_mutant_before_it_does_anything(toy: SpecTree) -> No
     assert "[][mutant' = mutant /\\ (Step(1) /\\ x = 0)]_vars" in joined_text(mutants, toy)
 
 
-def test_a_promise_notices_or_another_graph_or_nothing(
-    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+def test_a_promise_notices_or_another_graph_or_nothing(toy: SpecTree) -> None:
     trials = judged("Toy", toy)
     found = {name: one.by for name, one in trials.found.items()}
     assert found == {
@@ -167,10 +164,7 @@ def test_a_promise_notices_or_another_graph_or_nothing(
     assert judged("Toy", toy) == trials  # from the cache
 
 
-def test_a_probe_that_holds_notices_what_no_promise_does(
-    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+def test_a_probe_that_holds_notices_what_no_promise_does(toy: SpecTree) -> None:
     module = toy.folder("Toy") / "Toy.tla"
     module.write_text(module.read_text().replace("====", "NeverTold == y = 0\n===="))
     table = 'cfg = "probe"\nkind = "probe"\nexpect = "violates"\nproperty = "NeverTold"\n'
@@ -186,9 +180,8 @@ def test_a_probe_that_holds_notices_what_no_promise_does(
 
 
 def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
-    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: SpecTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
     output = "0\tkept\t\tsame\t4\t0\n1\tlate\t\tsame\t99\t0\n3\tbroken\tNeverAbove\tother\t9\t2\n"
     ended = Finished((), -9, output, "", cpu_s=240.0, wall_s=240.0, timed_out=True)
 
@@ -206,9 +199,8 @@ def test_a_row_that_did_not_end_is_told_and_counts_for_what_it_noticed(
 
 
 def test_of_whole_behaviours_only_small_rows_are_asked(
-    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: SpecTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
     same = "".join(f"{number}\tkept\t\tsame\t4\t0\n" for number in range(7))
     explored = Finished((), 0, f"temporal\n{same}", "", cpu_s=0.0, wall_s=0.0, timed_out=False)
     broken = SimpleNamespace(status=Status.VIOLATED, violated="Reaches", cpu_s=0.0)
@@ -226,10 +218,7 @@ def test_of_whole_behaviours_only_small_rows_are_asked(
     assert judged("Toy", toy).found == {}
 
 
-def test_tlc_says_the_same_of_each_mutant_by_itself(
-    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+def test_tlc_says_the_same_of_each_mutant_by_itself(toy: SpecTree) -> None:
     trials = judged("Toy", toy)
     module = toy.folder("Toy") / "Toy.tla"
     original = module.read_text()
@@ -243,10 +232,7 @@ def test_tlc_says_the_same_of_each_mutant_by_itself(
             assert trials.found[one.name].by == answer.violated
 
 
-def test_what_noticed_a_mutant_before_is_asked_first(
-    toy: SpecTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HIGHWATER_CACHE", str(tmp_path / "cache"))
+def test_what_noticed_a_mutant_before_is_asked_first(toy: SpecTree) -> None:
     before = judged("Toy", toy)
     again = judged("Toy", toy, before)
     assert (again.found, again.alive) == (before.found, before.alive)

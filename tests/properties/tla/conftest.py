@@ -9,13 +9,14 @@ from click import Command
 from click.testing import CliRunner, Result
 
 from properties.tla import SpecTree
+from tests.properties.linked import linked_cache
 from tests.properties.tla.scratch import SPECS, Install, Run, Scratch
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache folder of this session: no test depends on files of an earlier run."""
-    folder = tmp_path_factory.mktemp("cache")
+    """A cache of these tests: none depends on files of an earlier run."""
+    folder = linked_cache(tmp_path_factory.mktemp("cache"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HIGHWATER_CACHE", str(folder))
         yield folder
