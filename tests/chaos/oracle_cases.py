@@ -1,6 +1,9 @@
 """A cluster in which all is well, and a bug that is put into it."""
 
+import os
+import pickle
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from attrs import define, field, frozen
@@ -126,16 +129,39 @@ class Case:
     def violation(self, without: Patches | None = None) -> Violation | None:
         """The violation reported for the bug, with these functions patched once it is there."""
         few: dict[str, Any] = {"partitions": 1, "fault_ms": 200, "files": False}
-        run = build(Settings(**few | self.settings), ()).go()
-        assert run.violation is None
-        assert run.complete
-        assert len(run.partitions[0].log.committed) > 5
+        run = _run(Settings(**few | self.settings))
+        reads, writes = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with open(writes, "wb") as file:
+                pickle.dump(self._reported(run, without or {}), file)
+            os._exit(0)
+        os.close(writes)
+        with open(reads, "rb") as file:
+            reported = pickle.load(file)
+        os.waitpid(child, 0)
+        if isinstance(reported, Violation | None):
+            return reported
+        raise reported
+
+    def _reported(self, run: Run, without: Patches) -> BaseException | None:
+        """All that is raised, in a process that nothing comes back from."""
         try:
-            with patched(without or {}):
+            with patched(without):
                 self.bug(Cluster(run))
-        except Violation as violation:
-            return violation
+        except BaseException as error:
+            return error
         return None
+
+
+@cache
+def _run(settings: Settings) -> Run:
+    """A run that is well: bugs are put into copies of it, each in a process forked here."""
+    run = build(settings, ()).go()
+    assert run.violation is None
+    assert run.complete
+    assert len(run.partitions[0].log.committed) > 5
+    return run
 
 
 CASES: dict[str, list[Case]] = {}
