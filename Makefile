@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/$(BIN):$(if $(JAVA_HOME),$(JAVA_HOME)/bin:)$(PATH)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup java verify verify-full test test-slow lint pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
+.PHONY: help setup java verify verify-full test test-slow lint style types pytest format broker explain spec prove conform mutants matrix mutants-auto chaos campaign check-bugs faults validate check \
 	docs drawings recipe site test-browser test-everyday test-kafka test-faults test-real test-sharing test-storm test-suites agent recorder-java recorder-go dist test-install test-odd test-cluster soak fuzz fuzz-traces bench lock clean
 
 help: ## List the verbs
@@ -32,17 +32,23 @@ verify: java setup ## Run the whole loop: specs, conformance, mutants, chaos, tr
 verify-full: java setup ## The same with the models, proofs and scopes that take long
 	$(HIGHWATER) verify --full $(ARGS)
 
-test: java setup lint pytest ## Run the gates: lint, types, import rules, tests
+# Types are checked beside the tests, many of which wait for processes.
+test: java setup style ## Run the gates: lint, types, import rules, tests
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
 test-slow: java setup ## Run the tests that need Spark, or more than six CPU-seconds
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup -m "slow and not kafka and not cluster" $(ARGS)
 
 setup: $(READY) ## Make .venv from the lock (again only when the lock changed)
 
-lint: setup ## Check style, types and import rules
+lint: style types ## Check style, types and import rules
+
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+
+types: setup
 	$(BIN)/pyright
 
 # Tests that await real brokers leave two cores idle for a third of the time: three workers use it.
