@@ -7,7 +7,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.traces import small, sql
+from tests.traces import small
 from tests.traces.fixture import Line, fixture
 from tests.traces.judging import judged_lines
 from tests.traces.search import broken_somewhere
@@ -190,7 +190,7 @@ def test_a_partition_that_the_application_chose_is_its_own_affair(tmp_path: Path
 
 
 @pytest.mark.parametrize("word", [True, None])
-def test_who_may_have_chosen_the_partition_itself_is_accused_by_none_of_three(
+def test_who_may_have_chosen_the_partition_itself_is_accused_by_neither(
     tmp_path: Path, word: bool | None
 ) -> None:
     lines, meta = with_anomaly("elsewhere_by_key")
@@ -199,7 +199,6 @@ def test_who_may_have_chosen_the_partition_itself_is_accused_by_none_of_three(
             record["chosen"] = word
     assert said(tmp_path, lines, meta, "P6").verdict == "not checked"
     assert broken_somewhere(from_lines(lines, meta), "P6") is None
-    assert not sql.broken(lines, meta, {"P6"})
 
 
 # An anomaly or none, a check, the field of which records is taken away, and the reason then.

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.traces import sql
 from tests.traces.anomalous import NAMES, anomalous
 from tests.traces.damage import damage
 from tests.traces.fixture import Fixture, fixture, write
@@ -110,7 +109,7 @@ def test_every_check_has_a_second() -> None:
 
 
 def test_every_check_is_searched_for() -> None:
-    assert SHAPES.keys() == CHECKS.keys() == sql.QUERIES.keys()
+    assert SHAPES.keys() == CHECKS.keys()
 
 
 @pytest.mark.parametrize("id", SHAPES)
@@ -122,18 +121,11 @@ def test_in_a_fixture_that_keeps_its_promises_nothing_is_confirmed(id: str, seed
     assert broken_somewhere(from_lines(w.lines, w.meta), id) is None
 
 
-@given(seed=SEEDS)
-@settings(max_examples=examples(2), phases=SEEDED)
-def test_in_a_fixture_that_keeps_its_promises_no_query_has_an_answer(seed: int) -> None:
-    w = fixture(seed, steps=15)
-    assert sql.broken(w.lines, w.meta) == set()
-
-
 @pytest.mark.parametrize("name", IN_CALLS)
 @given(seed=SEEDS)
 @settings(max_examples=examples(1), phases=SEEDED)
 def test_a_search_without_checks_finds_what_the_checks_find(name: str, seed: int) -> None:
-    """All that the checks say is broken, and of the rest nothing in a sample; so do SQL queries."""
+    """All that the checks say is broken, and of the rest nothing in a sample."""
     seed = own(seed, name)
     lines, meta = with_anomaly(fixture(seed, steps=8), IN_CALLS[name])
     with TemporaryDirectory() as folder:
@@ -143,18 +135,15 @@ def test_a_search_without_checks_finds_what_the_checks_find(name: str, seed: int
     others = Random(seed).sample(sorted(SHAPES.keys() - broken), 5)
     asked = broken | set(others)
     assert {id for id in asked if broken_somewhere(history, id) is not None} == broken
-    assert sql.broken(lines, meta, asked) == broken
 
 
 def test_a_search_without_checks_finds_records_of_a_deleted_topic() -> None:
     """Its two lives are told apart in no fixture, so A1 is searched for here."""
     lines, meta = two_lives()
     assert broken_somewhere(from_lines(lines, meta), "A1") is None
-    assert sql.broken(lines, meta, {"A1"}) == set()
     scan = lines["scan#0"][0]
     scan["records"].append({"topic": "m", "partition": 0, "offset": 2, "id": 2})
     assert broken_somewhere(from_lines(lines, meta), "A1") is not None
-    assert sql.broken(lines, meta, {"A1"}) == {"A1"}
 
 
 def test_a_gap_below_a_refused_send_is_none_where_another_stored_its_record() -> None:
@@ -168,7 +157,6 @@ def test_a_gap_below_a_refused_send_is_none_where_another_stored_its_record() ->
     for later in lines["n0#0"][lost["seq"] + 1 : refused["seq"]]:
         later["producer_epoch"] = 1
     assert broken_somewhere(from_lines(lines, meta), "P2") is None
-    assert sql.broken(lines, meta, {"P2"}) == set()
 
 
 def test_an_event_that_is_not_in_the_trace_is_refuted() -> None:
