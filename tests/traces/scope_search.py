@@ -8,6 +8,7 @@ be said. Nothing is made poorer where the finding is, so nothing there may becom
 prints how often each check lost a finding with each field of each call, and an example.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from random import Random
@@ -16,26 +17,45 @@ from time import process_time
 import numpy as np
 from attrs import frozen
 
+from tests.traces.damage import damage
 from tests.traces.dense import dense_trace
-from tests.traces.even_search import BASES, base
 from tests.traces.evidence import Removal, Trace, at, bearing
-from tests.traces.fixture import Line
-from tests.traces.needs import Looked, looked, options
+from tests.traces.fixture import Line, fixture
+from tests.traces.fuzz.native import trace as native
+from tests.traces.fuzz.operations import corrupt, run
+from tests.traces.needs import STEPS, Looked, looked, options, trace_of
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.engines.scopes import SCOPES
-from traces.generate.small import NotHere
+from traces.generate.small import IN_CALLS, NotHere
 from traces.model.context import Clause
 from traces.model.problems import BadInput
 from traces.model.schema import NONE
 from traces.verdicts.verdict import NOT_CHECKED, VIOLATED, Tally, clause_of
 
+DAMAGED, RANDOM = "damaged", "random run"
+BASES = (None, *IN_CALLS, DAMAGED, RANDOM, DAMAGED, RANDOM)
 SOME = 30  # removals of a trace
 Scope = tuple[str, int, int]
 # What decides of other partitions, too: which records transactions hold together, and in which
 # order calls were made.
 SHARED = {"txn", "transactional_id", "invoked_ns", "returned_ns"}
 LINKED = {"T6", "A1"}  # look at several partitions together
+
+
+def base(seed: int, name: str | None) -> Trace:
+    """Raises `NotHere` where the seed has no room for the anomaly."""
+    random = Random(seed)
+    if name == DAMAGED:
+        w = fixture(seed, steps=STEPS)
+        lines, meta = json.loads(json.dumps([w.lines, w.meta]))
+        damage(random, lines, meta)
+        return lines, meta
+    if name == RANDOM:
+        operations = run(random, transactions=0.3, aborts=0.4)
+        corrupt(random, operations, again=True)
+        return native(random, operations)
+    return trace_of(seed, name)
 
 
 @frozen
