@@ -114,8 +114,3 @@ class HashSet(Generic[K]):
         self._capacity *= 2
         mask = self._capacity - 1
         self._sizes = Counter(spread & mask for spread in self._spread.values())
-
-
-def hash_order(keys: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> list[str]:
-    """Strings, put into a HashMap in this order, as it iterates over them."""
-    return list(HashSet(string_hash, keys, capacity))

@@ -69,14 +69,6 @@ def forms(lines: Iterable[bytes], split: bool = True) -> Iterator[tuple[int, Any
     reader.end()
 
 
-def read_form(text: str) -> Any:
-    """The one form of a text."""
-    found = list(forms(text.encode().splitlines(keepends=True), split=False))
-    if len(found) != 1:
-        raise NotEdn(1, f"expected one value, found {len(found)}")
-    return found[0][1]
-
-
 @define
 class _Open:
     """A collection that is not closed yet, or a tag that waits for its value."""

@@ -219,11 +219,6 @@ class Connections:
         """Bootstrap servers are the nodes -1, -2 and so on, as in Kafka."""
         self._addresses = {-1 - at: address for at, address in enumerate(self.bootstrap)}
 
-    @property
-    def bootstrap_nodes(self) -> tuple[int, ...]:
-        """Their numbers."""
-        return tuple(range(-1, -1 - len(self.bootstrap), -1))
-
     def send(self, request: Request) -> None:
         """Write a request; one with acks=0 has no answer."""
         if not (isinstance(request.body, ProduceRequest) and request.body.acks == 0):

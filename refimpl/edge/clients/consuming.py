@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from refimpl.clients.config import read
 from refimpl.clients.consumer.config import ConsumerConfig
@@ -51,13 +51,6 @@ class ConsumerError(Exception):
         """Says the error and the reason."""
         super().__init__(f"{error}: {message}" if message else error)
         self.error, self.partitions = error, tuple(partitions)
-
-
-class OffsetAndTimestamp(Protocol):
-    """An offset by time, and the timestamp of its record."""
-
-    offset: int
-    timestamp: int
 
 
 class Consuming(ABC):
