@@ -5,7 +5,7 @@ from collections import Counter
 from chaos.sim.settings import Settings
 from chaos.simulator import build
 
-SEEDS = range(30)
+SEEDS = range(15)
 PLAIN = {
     "store": True,
     "transactions": False,

@@ -74,6 +74,7 @@ BUGS = [
         "self.brokers_changed = True",
         "pass",
         ("Progress", "LeaderInIsr", "CommittedInIsr"),
+        first=8,
     ),
     Bug(
         "watch_fires_unheard",
@@ -84,6 +85,7 @@ BUGS = [
         f"(yield [{LOOK}, store.GetData(znodes.CONTROLLER)])[:2]",
         ("Progress",),
         {"faults": ("depose",), "gap_ms": 60},
+        first=2,
     ),
     Bug(
         "brokers_are_not_watched",
@@ -92,6 +94,7 @@ BUGS = [
         "store.GetChildren(znodes.BROKER_IDS, watch=True)",
         "store.GetChildren(znodes.BROKER_IDS)",
         ("Progress",),
+        first=3,
     ),
     Bug(
         "bounce_goes_unseen",
@@ -108,6 +111,7 @@ BUGS = [
         "self._believe(brokers)",
         "pass",
         ("NotEligible", "LeaderInIsr", "CommittedInIsr", "LogMatching", "Progress"),
+        first=4,
     ),
     Bug(
         "takes_over_all_in_sync",
@@ -141,7 +145,7 @@ BUGS = [
         "isinstance(answer, store.MultiDone)",
         "isinstance(answer, store.MultiDone | MultiFailed)",
         ("OneLeaderPerEpoch", "CommittedInIsr", "NeverBack", "AcknowledgedIsStored"),
-        first=60,
+        first=67,
     ),
     Bug(
         "an_old_registration_is_ours",
@@ -200,6 +204,7 @@ BUGS = [
         "pass",
         ("Progress",),
         DEPOSED,
+        first=2,
     ),
     Bug(
         "deleted_but_for_its_znode",
@@ -236,7 +241,7 @@ BUGS = [
         "pass",
         ("Progress", "EventBudget"),  # not well in time, or not after so many events
         {"operate_ms": 40},
-        first=15,
+        first=18,
     ),
 ]
 
