@@ -23,7 +23,8 @@ def test_each_hook_has_an_advice_and_each_advice_a_hook() -> None:
 
 
 def test_each_hook_names_its_steps_or_says_what_it_is_for() -> None:
-    actions = {"Init", *spec_actions("Replication", SpecTree())}
+    specs = ("Replication", "TransactionCoordinator")
+    actions = {"Init", *(name for spec in specs for name in spec_actions(spec, SpecTree()))}
     for advice, types, method, steps in hooks():
         named = {step.strip() for step in steps.partition(":")[0].split(",")}
         assert named <= actions or advice in ("topic", "removed"), (method, named - actions)

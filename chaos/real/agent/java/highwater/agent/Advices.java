@@ -237,4 +237,104 @@ final class Advices {
       Steps.registered(record);
     }
   }
+
+  // Transaction coordinators
+
+  static class Asks {
+    @Advice.OnMethodEnter
+    static Object enter(
+        @Advice.This Object coordinator,
+        @Advice.Origin("#m") String method,
+        @Advice.AllArguments(readOnly = false, typing = Typing.DYNAMIC) Object[] arguments) {
+      Object before = TransactionSteps.current();
+      arguments = TransactionSteps.asked(method, coordinator, arguments);
+      return before;
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit(@Advice.Enter Object before) {
+      TransactionSteps.leave(before);
+    }
+  }
+
+  static class TimesOut {
+    @Advice.OnMethodEnter
+    static void enter() {
+      TransactionSteps.looksForTimeouts();
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit() {
+      TransactionSteps.leave(null);
+    }
+  }
+
+  static class AppendsState {
+    @Advice.OnMethodEnter
+    static void enter(
+        @Advice.This Object manager,
+        @Advice.Argument(0) String id,
+        @Advice.Argument(1) int coordinatorEpoch,
+        @Advice.Argument(value = 2, typing = Typing.DYNAMIC) Object metadata) {
+      TransactionSteps.appends(manager, id, coordinatorEpoch, metadata);
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit() {
+      TransactionSteps.appendEnds();
+    }
+  }
+
+  static class TakesEffect {
+    @Advice.OnMethodEnter
+    static void enter() {
+      TransactionSteps.completes();
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit(@Advice.This Object metadata, @Advice.Thrown Throwable thrown) {
+      TransactionSteps.completed(metadata, thrown == null);
+    }
+  }
+
+  static class GivesUp {
+    @Advice.OnMethodEnter
+    static void enter(
+        @Advice.This Object metadata,
+        @Advice.Argument(value = 0, typing = Typing.DYNAMIC) Object pending) {
+      TransactionSteps.givesUp(metadata, pending);
+    }
+  }
+
+  static class Serves {
+    @Advice.OnMethodExit
+    static void exit(
+        @Advice.This Object manager,
+        @Advice.Argument(0) int partition,
+        @Advice.Argument(1) int coordinatorEpoch,
+        @Advice.Argument(value = 2, typing = Typing.DYNAMIC) Object loaded) {
+      TransactionSteps.serves(manager, partition, coordinatorEpoch, loaded);
+    }
+  }
+
+  static class Skips {
+    @Advice.OnMethodEnter
+    static void enter() {
+      TransactionSteps.skips();
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit() {
+      TransactionSteps.skipped();
+    }
+  }
+
+  static class Marked {
+    @Advice.OnMethodEnter
+    static void enter(
+        @Advice.This Object metadata,
+        @Advice.Argument(value = 0, typing = Typing.DYNAMIC) Object partition) {
+      TransactionSteps.marked(metadata, partition);
+    }
+  }
 }

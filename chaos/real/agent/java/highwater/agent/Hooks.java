@@ -35,23 +35,24 @@ final class Hooks {
       for (String line; (line = table.readLine()) != null; ) {
         if (line.isBlank() || line.startsWith("#")) continue;
         String[] parts = line.split("\\|");
-        String[] method = parts[2].strip().split(" ");
         hooks.add(
-            resolved(
-                pool, parts[0].strip(), List.of(parts[1].strip().split(", *")), method[0], method.length > 1 ? method[1] : ""));
+            resolved(pool, parts[0].strip(), List.of(parts[1].strip().split(", *")), List.of(parts[2].strip().split(" or "))));
       }
     }
     return hooks;
   }
 
-  private static Hook resolved(TypePool pool, String advice, List<String> types, String method, String argument) {
+  private static Hook resolved(TypePool pool, String advice, List<String> types, List<String> methods) {
     for (String type : types) {
       TypePool.Resolution resolution = pool.describe(type);
       if (!resolution.isResolved()) continue;
       TypeDescription described = resolution.resolve();
-      Hook hook = new Hook(advice, type, types, method, argument, true);
-      if (described.getDeclaredMethods().stream().anyMatch(hook::matches)) return hook;
+      for (String method : methods) {
+        String[] named = method.split(" ");
+        Hook hook = new Hook(advice, type, types, named[0], named.length > 1 ? named[1] : "", true);
+        if (described.getDeclaredMethods().stream().anyMatch(hook::matches)) return hook;
+      }
     }
-    return new Hook(advice, null, types, method, argument, false);
+    return new Hook(advice, null, types, String.join(" or ", methods), "", false);
   }
 }

@@ -21,11 +21,24 @@ final class Reader {
         }
       };
 
+  private static final ClassValue<Map<String, Boolean>> OPTIONAL =
+      new ClassValue<>() {
+        @Override
+        protected Map<String, Boolean> computeValue(Class<?> type) {
+          return new ConcurrentHashMap<>();
+        }
+      };
+
   private Reader() {}
 
   /** The value of a method without arguments, or of a field. */
   static Object get(Object of, String name) {
     return invoked(of, name, 0);
+  }
+
+  /** True if its class has such a method or field: some came with a version. */
+  static boolean has(Object of, String name) {
+    return OPTIONAL.get(of.getClass()).computeIfAbsent(name, __ -> find(of.getClass(), name, 0) != null);
   }
 
   /** The result of a method with these arguments; of overloaded ones the first with as many. */
@@ -73,6 +86,12 @@ final class Reader {
   }
 
   private static MethodHandle found(Class<?> type, String name, int count) {
+    MethodHandle handle = find(type, name, count);
+    if (handle == null) throw new IllegalStateException(type.getName() + " has no " + name);
+    return handle;
+  }
+
+  private static MethodHandle find(Class<?> type, String name, int count) {
     try {
       for (Class<?> c = type; c != null; c = c.getSuperclass()) {
         for (Method method : c.getDeclaredMethods()) {
@@ -91,7 +110,7 @@ final class Reader {
     } catch (IllegalAccessException wrong) {
       throw new IllegalStateException(wrong);
     }
-    throw new IllegalStateException(type.getName() + " has no " + name);
+    return null;
   }
 
   private static MethodHandle open(Method method) throws IllegalAccessException {

@@ -31,7 +31,7 @@ public final class Steps {
     }
   }
 
-  private interface Body {
+  interface Body {
     void run();
   }
 
@@ -50,7 +50,7 @@ public final class Steps {
     return watched.isEmpty() ? !topic.startsWith("__") : watched.contains(topic);
   }
 
-  private static void noted(String where, Body body) {
+  static void noted(String where, Body body) {
     try {
       body.run();
     } catch (Throwable wrong) {
@@ -151,7 +151,7 @@ public final class Steps {
 
   public static void endMoves(Object log, long end) {
     Moment now = within("append");
-    if (now == null) return;
+    if (now == null || TransactionSteps.endMoves(log, end)) return;
     noted(
         "write",
         () -> {
