@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import define, field
 
+from chaos.recorders.kafka_coordinators import KafkaCoordinators
 from chaos.recorders.kafka_lines import Line
 from chaos.recorders.kafka_steps import Decision, KafkaPartition, KafkaReplica
 from chaos.recorders.protocol_events import SubjectTrace
@@ -12,7 +13,7 @@ from chaos.recorders.protocol_events import SubjectTrace
 
 @define(eq=False)
 class KafkaRecorder:
-    """The traces of a run of Kafka, one for each partition that was created in it."""
+    """The traces of a run of Kafka: of partitions and transactional ids that were new in it."""
 
     partitions: dict[str, KafkaPartition] = field(factory=dict[str, KafkaPartition])
     #: The ids of topics that were deleted, as far as the agent tells them
@@ -23,6 +24,7 @@ class KafkaRecorder:
     processes: dict[tuple[int, int], int] = field(factory=dict[tuple[int, int], int])
     #: Partitions that cannot be judged, and why
     unjudged: dict[str, str] = field(factory=dict[str, str])
+    coordinators: KafkaCoordinators = field(factory=KafkaCoordinators)
 
     @property
     def all(self) -> Sequence[KafkaPartition]:
@@ -42,6 +44,8 @@ class KafkaRecorder:
             self._removed(line["topic"], line.get("id"))
         elif kind == "created":
             self._created(line)
+        elif "x" in line or kind == "txnLoad":
+            self.coordinators.take(line)
         elif "p" in line:
             one = self.partitions.get(line["p"])
             if one is not None:
@@ -50,6 +54,7 @@ class KafkaRecorder:
                 self.unjudged.setdefault(line["p"], "its creation was not recorded")
 
     def _started(self, line: Line) -> None:
+        self.coordinators.started(line["node"])
         if not line["counts"]:
             return
         self.nodes[line["node"]] = self.nodes.get(line["node"], -1) + 1
@@ -68,6 +73,7 @@ class KafkaRecorder:
     def _removed(self, topic: str, topic_id: str | None) -> None:
         if topic_id is not None:
             self.removed.add(topic_id)
+        self.coordinators.deleted.add(topic)
         for name in [one for one in self.partitions if one.rpartition("-")[0] == topic]:
             self.gone.append(self.partitions.pop(name))
 

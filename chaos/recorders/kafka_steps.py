@@ -96,6 +96,11 @@ class KafkaPartition:
     def __attrs_post_init__(self) -> None:
         self.alive = frozenset(self.numbers)
 
+    def legend(self) -> str:
+        """The numbers' meanings."""
+        named = (f"{number} is broker {broker}" for broker, number in self.numbers.items())
+        return f"replica {', '.join(named)}"
+
     def happens_at(self, time_ns: int) -> None:
         """Set the time of the steps that follow, by the clock of the lines."""
         self.now_ms = (time_ns - self.began_ns) // _NANOS

@@ -1,14 +1,15 @@
-"""Judges a run of Kafka: by the spec's rules, and after a known rejection by Kafka's."""
+"""Judges a run of Kafka: by the specs' rules, and after a known rejection by Kafka's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from attrs import define, evolve, field, frozen
 
 from chaos.recorders.kafka_lines import AgentLinesError, Recorded, read_lines
 from chaos.recorders.kafka_recorder import KafkaRecorder
 from chaos.recorders.kafka_steps import ContradictingLinesError, KafkaPartition
+from chaos.recorders.kafka_transactions import KafkaTransactionalId, alike
 from chaos.recording import REPLICATION
 from properties.kafka.known import Known, read_known
 from properties.tla.errors import InputError
@@ -18,7 +19,23 @@ from properties.tla.tracefile import Trace, TraceEvent
 
 #: What every state must keep while a run goes on by Kafka's rules. LogMatching is left out: its
 #: cost is the square of a log's length.
-PROMISES = ("CommittedInIsr", "HighWatermarkInLog", "OneLeaderPerEpoch", "PartitionEpochBehind")
+PROMISES = {
+    "Replication": (
+        "CommittedInIsr",
+        "HighWatermarkInLog",
+        "OneLeaderPerEpoch",
+        "PartitionEpochBehind",
+    ),
+    "TransactionCoordinator": (
+        "Atomic",
+        "ToldTruly",
+        "NothingHangs",
+        "FencedForCause",
+        "FenceIsFinal",
+        "MarkersAreTaken",
+    ),
+}
+Subject: TypeAlias = KafkaPartition | KafkaTransactionalId
 
 
 @frozen
@@ -30,10 +47,10 @@ class Explained:
 
 
 @define
-class JudgedPartition:
-    """One partition: what was rejected, and the promise that breaks by Kafka's rules."""
+class JudgedSubject:
+    """A partition, or a transactional id: what was rejected, and the promise that breaks so."""
 
-    partition: KafkaPartition
+    subject: Subject
     trace: Trace
     verdict: TraceVerdict = field(init=False)
     explained: list[Explained] = field(factory=list[Explained])
@@ -53,34 +70,46 @@ class JudgedPartition:
 
 @frozen
 class JudgedRun:
-    """A run: its partitions, and those that cannot be judged, with the reason."""
+    """A run: its subjects, and those that cannot be judged, with the reason."""
 
     recorded: Recorded
-    partitions: Sequence[JudgedPartition]
+    subjects: Sequence[JudgedSubject]
     unjudged: Mapping[str, str]
+
+    @property
+    def partitions(self) -> Sequence[JudgedSubject]:
+        """The partitions."""
+        return [one for one in self.subjects if isinstance(one.subject, KafkaPartition)]
+
+    @property
+    def transactional_ids(self) -> Sequence[JudgedSubject]:
+        """The transactional ids."""
+        return [one for one in self.subjects if isinstance(one.subject, KafkaTransactionalId)]
 
     @property
     def explained(self) -> bool:
         """True if every rejection is explained."""
-        return not any(one.unexplained for one in self.partitions)
+        return not any(one.unexplained for one in self.subjects)
 
 
 def judge(folder: Path, tree: SpecTree) -> JudgedRun:
-    """Merge the agents' files of a folder, and ask TLC about every partition."""
+    """Merge the agents' files of a folder, and ask TLC about every partition and every id."""
     try:
         recorded = read_lines(folder)
         recorder = merged(recorded)
     except (AgentLinesError, ContradictingLinesError) as wrong:
         raise InputError(str(wrong)) from None
-    judged = [JudgedPartition(one, trace(one, recorded.name, folder)) for one in recorder.all]
+    subjects: list[Subject] = [*recorder.all, *recorder.coordinators.all]
+    told = traces(subjects, recorded.name, folder)
+    judged = [JudgedSubject(one, trace) for one, trace in zip(subjects, told, strict=True)]
     if not judged:
         raise InputError(f"{folder}: no partition was created while the agents wrote")
     _judge(judged, tree)
-    return JudgedRun(recorded, judged, recorder.unjudged)
+    return JudgedRun(recorded, judged, {**recorder.unjudged, **recorder.coordinators.unjudged})
 
 
 def merged(recorded: Recorded) -> KafkaRecorder:
-    """The steps of all partitions."""
+    """The steps of all partitions and transactional ids."""
     recorder = KafkaRecorder()
     for line in recorded.lines:
         try:
@@ -90,35 +119,44 @@ def merged(recorded: Recorded) -> KafkaRecorder:
     return recorder
 
 
-def constants(partition: KafkaPartition) -> dict[str, Any]:
-    """The spec's constants for a partition: our rules, and no bound."""
-    return {**REPLICATION, "N": len(partition.numbers)}
+def constants(subjects: Sequence[Subject]) -> Iterator[dict[str, Any]]:
+    """The spec's constants for each: our rules, and no bound."""
+    of_ids = alike([one for one in subjects if isinstance(one, KafkaTransactionalId)])
+    for one in subjects:
+        if isinstance(one, KafkaPartition):
+            yield {**REPLICATION, "N": len(one.numbers)}
+        else:
+            values = next(of_ids)
+            one.settle(cast("int", values["Producers"]))
+            yield values
 
 
-def trace(partition: KafkaPartition, run: str, folder: Path) -> Trace:
-    """A partition's steps as a trace."""
-    steps = [
-        TraceEvent(number, event.action, event.params, event.after)
-        for number, event in enumerate(partition.trace.events(run), start=1)
-    ]
-    subject = partition.trace.subject
-    return Trace(folder, run, partition.trace.spec, subject, constants(partition), steps)
+def traces(subjects: Sequence[Subject], run: str, folder: Path) -> Iterator[Trace]:
+    """The steps of each as a trace."""
+    for one, values in zip(subjects, constants(subjects), strict=True):
+        steps = [
+            TraceEvent(number, event.action, event.params, event.after)
+            for number, event in enumerate(one.trace.events(run), start=1)
+        ]
+        yield Trace(folder, run, one.trace.spec, one.trace.subject, values, steps)
 
 
-def _judge(judged: Sequence[JudgedPartition], tree: SpecTree) -> None:
+def _judge(judged: Sequence[JudgedSubject], tree: SpecTree) -> None:
     known = read_known()
     for one, verdict in zip(judged, validate_all([one.trace for one in judged], tree), strict=True):
         one.verdict = verdict
         while not one.verdict.accepted and _goes_on(one, known, tree):
             pass
     deviating = [one for one in judged if one.explained]
-    kept = validate_all([one.verdict.trace for one in deviating], tree, PROMISES)
-    for one, verdict in zip(deviating, kept, strict=True):
-        if verdict.promise:
-            one.broken = verdict
+    for spec, promises in PROMISES.items():
+        those = [one for one in deviating if one.trace.spec == spec]
+        kept = validate_all([one.verdict.trace for one in those], tree, promises)
+        for one, verdict in zip(those, kept, strict=True):
+            if verdict.promise:
+                one.broken = verdict
 
 
-def _goes_on(one: JudgedPartition, known: Sequence[Known], tree: SpecTree) -> bool:
+def _goes_on(one: JudgedSubject, known: Sequence[Known], tree: SpecTree) -> bool:
     """Explain the rejection and judge again by Kafka's rule; False if nothing explains it."""
     rejected = one.verdict
     for row in known:
@@ -133,13 +171,13 @@ def _goes_on(one: JudgedPartition, known: Sequence[Known], tree: SpecTree) -> bo
     return False
 
 
-def as_json(one: JudgedPartition) -> dict[str, object]:
-    """A partition's verdict for programs."""
-    partition, broken = one.partition, one.broken
-    times = [event.at_ms * 1_000_000 for event in partition.trace.events("")]
+def as_json(one: JudgedSubject) -> dict[str, object]:
+    """The verdict on a subject for programs."""
+    subject, broken = one.subject, one.broken
+    times = [event.at_ms * 1_000_000 for event in subject.trace.events("")]
 
     def found(verdict: TraceVerdict) -> dict[str, object]:
-        at_ns = partition.began_ns + times[verdict.event - 1]
+        at_ns = subject.began_ns + times[verdict.event - 1]
         return {"step": verdict.event, "at_ns": at_ns, "why": verdict.why}
 
     return {
@@ -152,7 +190,7 @@ def as_json(one: JudgedPartition) -> dict[str, object]:
         ],
         "unexplained": found(one.verdict) if one.unexplained else None,
         "broken": {"promise": broken.promise, "step": broken.event} if broken else None,
-        "ended": partition.ended,
-        "inferred": dict(partition.inferred),
-        "no_step": dict(partition.no_step),
+        "ended": subject.ended,
+        "inferred": dict(subject.inferred),
+        "no_step": dict(subject.no_step),
     }

@@ -18,19 +18,23 @@ class Known:
     """One explanation of a rejection."""
 
     name: str
-    action: str
     row: str
-    report: str
     why: str
+    action: str = ""
+    report: str = ""
     guard: str = ""
     differs: Sequence[str] = ()
     may_differ: Sequence[str] = ()
     as_kafka: str = ""
     raises: bool = True
+    #: The spec, and the constant of a rule of it that Kafka has not
+    spec: str = "Replication"
+    without: str = ""
 
     def explains(self, verdict: TraceVerdict) -> bool:
         """True if this may be the reason; whether it is, its rule must show."""
-        if verdict.trace.events[verdict.event - 1].action != self.action:
+        action = verdict.trace.events[verdict.event - 1].action
+        if verdict.trace.spec != self.spec or self.action not in ("", action):
             return False
         if self.guard:
             return self.guard in verdict.guard
@@ -45,6 +49,8 @@ class Known:
             found["AsKafka"] = {"set": sorted(rules)}
         if not self.raises:
             found["RaiseOnRefusal"] = False
+        if self.without:
+            found[self.without] = False
         return found
 
 

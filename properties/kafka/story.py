@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from chaos.recorders.kafka_steps import KafkaPartition
-from properties.kafka.judged import Explained, JudgedPartition, JudgedRun
+from properties.kafka.judged import Explained, JudgedRun, JudgedSubject
 from properties.tla.checker import CounterexampleStep, Outcome, Status
 from properties.tla.diagram import draw, lanes, rows
 from properties.tla.event_values import from_json
@@ -26,22 +25,22 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 def tell(run: JudgedRun, tree: SpecTree, everything: bool = False) -> Iterator[str]:
     """The report of a run, line by line."""
-    for one in run.partitions:
-        yield from _partition(one, tree, everything)
+    for one in run.subjects:
+        yield from _subject(one, tree, everything)
     for name, why in sorted(run.unjudged.items()):
         yield f"{name}: not judged: {why}"
     if run.recorded.torn:
         yield f"{run.recorded.torn} processes were killed in the middle of a line"
 
 
-def _partition(one: JudgedPartition, tree: SpecTree, everything: bool) -> Iterator[str]:
+def _subject(one: JudgedSubject, tree: SpecTree, everything: bool) -> Iterator[str]:
     subject, trace = one.trace.subject, one.trace
     said = "accepted" if one.verdict.accepted else f"rejected at step {one.verdict.event}"
     rules = len(one.explained)
     by = f", by {rules} of Kafka's own rules" if rules else ""
-    yield f"{subject}: {len(trace.events):,} steps, {said}{by} ({_brokers(one.partition)})"
-    if one.partition.ended:
-        yield f"  the recording ends early: {one.partition.ended}"
+    yield f"{subject}: {len(trace.events):,} steps, {said}{by} ({one.subject.legend()})"
+    if one.subject.ended:
+        yield f"  the recording ends early: {one.subject.ended}"
     for explained in one.explained:
         yield from _explained(explained, tree)
     if not one.verdict.accepted:
@@ -54,21 +53,17 @@ def _partition(one: JudgedPartition, tree: SpecTree, everything: bool) -> Iterat
     elif one.explained:
         yield "  by Kafka's rules every promise is kept to the end"
     if everything:
-        for why, count in sorted(one.partition.inferred.items()):
+        for why, count in sorted(one.subject.inferred.items()):
             yield f"  inferred: {why}: {count:,}"
-        for why, count in sorted(one.partition.no_step.items()):
+        for why, count in sorted(one.subject.no_step.items()):
             yield f"  no step: {why}: {count:,}"
-
-
-def _brokers(partition: KafkaPartition) -> str:
-    named = (f"{number} is broker {broker}" for broker, number in partition.numbers.items())
-    return f"replica {', '.join(named)}"
 
 
 def _explained(explained: Explained, tree: SpecTree) -> Iterator[str]:
     known = explained.known
     yield f"  {known.name}, at step {explained.verdict.event}: {known.why}"
-    yield f"    docs/findings/{known.report}; docs/kafka-diff.md, {known.row}"
+    report = f"docs/findings/{known.report}; " if known.report else ""
+    yield f"    {report}docs/kafka-diff.md, {known.row}"
     yield from rejection(explained.verdict, tree)
 
 
@@ -93,17 +88,19 @@ def _values(verdict: TraceVerdict) -> Iterator[str]:
     for name, value in (verdict.before or {}).items():
         if name not in words | reads:
             continue
-        if isinstance(value, tuple) and not isinstance(value, Rec) and isinstance(who, int):
-            mine = cast("tuple[Value, ...]", value)[who - 1]
-            yield f"{name}[{who}] = {_short(to_tla(mine))}"
+        of = event.params.get("i") if name == "client" else who
+        if isinstance(value, tuple) and not isinstance(value, Rec) and isinstance(of, int):
+            mine = cast("tuple[Value, ...]", value)[of - 1]
+            yield f"{name}[{of}] = {_short(to_tla(mine))}"
         else:
             yield f"{name} = {_short(to_tla(value))}"
     for name, value in event.params.items():
         if name in words:
             yield f"{name} = {to_tla(from_json(value))}"
     for name, left in _parsed(event.after).items():
-        if isinstance(left, tuple) and not isinstance(left, Rec) and isinstance(who, int):
-            left = cast("tuple[Value, ...]", left)[who - 1]
+        of = event.params.get("i") if name == "client" else who
+        if isinstance(left, tuple) and not isinstance(left, Rec) and isinstance(of, int):
+            left = cast("tuple[Value, ...]", left)[of - 1]
         yield f"Kafka's {name} after the step = {_short(to_tla(left))}"
 
 

@@ -131,8 +131,8 @@ def _of_kafka(
         raise Unusable(str(wrong)) from None
     lines = tell(run, tree, show_all)
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
-    write_json(json_file, [as_json(one) for one in run.partitions])
-    rejections = [r for one in run.partitions for r in one.rejections]
+    write_json(json_file, [as_json(one) for one in run.subjects])
+    rejections = [r for one in run.subjects for r in one.rejections]
     if svg is not None and rejections:
         svg.write_text(drawing(rejections[0], tree), encoding="utf-8")
     if not run.explained:
