@@ -13,8 +13,9 @@ from chaos.real.agent.build import agent_jar
 from examples.brokers import cluster, until
 from examples.kafka_jars import class_path
 from examples.scenario import Scenario
-from properties.kafka.judged import JudgedPartition, judge
+from properties.kafka.judged import JudgedSubject, judge
 from properties.tla.specs import SpecTree
+from tests.kafka.coordinated import played
 
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def judged(steps: Path) -> JudgedPartition:
+def judged(steps: Path) -> JudgedSubject:
     (one,) = judge(steps, SpecTree()).partitions
     assert one.verdict.accepted, one.verdict.why
     return one
@@ -55,6 +56,17 @@ def test_a_run_with_a_killed_leader_is_accepted(steps: Path, tmp_path: Path) -> 
     assert {"Restart", "Register", "ExpandIsr", "AdvanceHighWatermark"} <= {
         event.action for event in one.trace.events
     }
+
+
+def test_transactions_with_a_killed_coordinator_are_accepted(steps: Path, tmp_path: Path) -> None:
+    played(tmp_path / "brokers")
+    run = judge(steps, SpecTree())
+    ids = run.transactional_ids
+    assert [one.verdict.why for one in ids if one.unexplained] == []
+    assert {found.known.name for one in ids for found in one.explained} <= {"last-epoch-lost"}
+    taken = {event.action for one in ids for event in one.trace.events}
+    assert {"Failover", "InitFences", "EndRefused", "TimeOut", "EndAgain", "WriteMarker"} <= taken
+    assert {one.subject.ended for one in ids} == {""}
 
 
 @pytest.mark.parametrize("name", ["missed-epoch", "late-alter-partition", "equal-partition-epoch"])
