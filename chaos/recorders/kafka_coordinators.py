@@ -10,7 +10,7 @@ from chaos.recorders.kafka_transactions import KafkaTransactionalId
 
 @define(eq=False)
 class Load:
-    """What a coordinator loads: a line, and then one for each id."""
+    """The load of a coordinator: a line, and then one for each id."""
 
     line: Line
     found: dict[str, Line] = field(factory=dict[str, "Line"])

@@ -6,7 +6,7 @@ what producers write: a record is inferred where the coordinator lets a partitio
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from attrs import define, evolve, field
@@ -14,7 +14,6 @@ from attrs import define, evolve, field
 from chaos.recorders.kafka_lines import Line
 from chaos.recorders.kafka_states import (
     IDLE,
-    LAST_EPOCH,
     NO_IDENTITY,
     NO_TRANSACTION,
     NOBODY,
@@ -26,12 +25,11 @@ from chaos.recorders.kafka_states import (
     kind,
 )
 from chaos.recorders.kafka_steps import ContradictingLinesError
-from chaos.recorders.protocol_events import SubjectTrace, TracePlace
+from chaos.recorders.kafka_transaction_model import NOT_SAID, TransactionModel
+from chaos.recorders.protocol_events import TracePlace
 from refimpl.events import Json, as_set
 
 _NANOS = 1_000_000
-_BEYOND = 1_000_000
-_NOT_SAID = 0
 #: Transactions of a trace: what TLC does for one grows with the square of their number
 MOST = 64
 #: Answers after which nothing is decided: whoever asked is to ask again, here or elsewhere
@@ -44,19 +42,6 @@ _AGAIN = frozenset(
     )
 )
 _COMPARED = ("state", "pid", "pe", "lpe", "next", "parts")
-RULES: Mapping[str, Json] = {
-    "StrictMarkers": True,
-    "FenceCoordinator": True,
-    "Verify": True,
-    "LoadCommitted": True,
-    "CheckExpected": True,
-    "KeepLastEpoch": True,
-    "RetryIsOwn": True,
-    "WaitForLeader": True,
-    "RefuseOverOpen": True,
-    "Dropped": "none",
-}
-"""Our rules, as constants of TransactionCoordinator."""
 
 
 @define(eq=False)
@@ -89,18 +74,9 @@ class Pending:
 
 
 @define(eq=False)
-class KafkaTransactionalId:
+class KafkaTransactionalId(TransactionModel):
     """The steps of one transactional id, from its first epoch on."""
 
-    name: str
-    began_ns: int
-    trace: SubjectTrace = field(init=False)
-    numbers: Numbers = field(factory=Numbers)
-    instances: list[ProducerInstance] = field(factory=list[ProducerInstance])
-    #: The spec's log; up to `committed` its records are, and `memory` is what is in effect
-    log: list[TransactionState] = field(factory=lambda: [TransactionState()])
-    committed: int = 1
-    memory: TransactionState = field(factory=TransactionState)
     #: The offsets of what a coordinator has loaded, and did not know to be committed
     loaded: list[int] = field(factory=list[int])
     pending: Pending | None = None
@@ -111,8 +87,6 @@ class KafkaTransactionalId:
     coordinator_epoch: int = NONE
     state_partition: int = NONE
     last_epoch: int = NONE
-    #: Kafka has made it empty, where the spec leaves it complete: someone asked once more
-    emptied: bool = False
     requests: dict[tuple[int, int], Asked] = field(factory=dict[tuple[int, int], Asked])
     #: The first request of each coordinator's process
     since: dict[int, int] = field(factory=dict[int, int])
@@ -122,45 +96,8 @@ class KafkaTransactionalId:
         factory=dict[tuple[int, int], tuple[TracePlace, int]]
     )
     changes: int = 0
-    transactions: int = 0
-    #: Partitions with a record of the newest transaction
-    wrote: set[int] = field(factory=set[int])
-    version: int = _NOT_SAID
     #: Topics that were deleted: their partitions take no markers
     deleted: set[str] = field(factory=set[str])
-    no_step: Counter[str] = field(factory=Counter[str])
-    inferred: Counter[str] = field(factory=Counter[str])
-    ended: str = ""
-    now_ms: int = 0
-
-    def __attrs_post_init__(self) -> None:
-        self.trace = SubjectTrace("TransactionCoordinator", self.name, {})
-
-    def legend(self) -> str:
-        """The numbers' meanings."""
-        ids = ", ".join(f"producer id {number} is {one}" for one, number in self._ids())
-        parts = (f"{number} is {one}" for one, number in self.numbers.partitions.items())
-        return f"{ids}; partition {', '.join(parts)}" if self.numbers.partitions else ids
-
-    def _ids(self) -> list[tuple[int, int]]:
-        return list(self.numbers.ids.items())
-
-    def constants(self) -> dict[str, Json]:
-        """The spec's constants: our rules, and no bound but those that are sets."""
-        return {
-            "Producers": max(1, len(self.instances)),
-            "Partitions": max(1, len(self.numbers.partitions)),
-            "MaxTransactions": max(1, self.transactions),
-            # Where another producer id was given, epochs may have been exhausted.
-            "MaxEpoch": LAST_EPOCH + self.numbers.above if len(self.numbers.ids) > 1 else _BEYOND,
-            "MaxIds": max(1, len(self.numbers.ids)),
-            "MaxFailovers": _BEYOND,
-            "MaxCopies": _BEYOND,
-            "MaxDowns": _BEYOND,
-            "Faults": {"set": ["again", "crash", "timeout"]},
-            "Version": self.version or 1,
-            **RULES,
-        }
 
     @property
     def full(self) -> bool:
@@ -198,24 +135,6 @@ class KafkaTransactionalId:
             one._begins_as(instance, Identity(1, 2))
         return one
 
-    def _begins_as(self, instance: ProducerInstance, identity: Identity) -> None:
-        """An epoch that was given in the trace before this one."""
-        state = TransactionState("Empty", identity, identity, instance.identity)
-        state = evolve(state, by=instance.number, fences=True)
-        self._record("InitProducerId", {"i": instance.number}, state)
-        self._commit(1)
-        self.memory = state
-        instance.given(identity)
-        self._add("Apply")
-
-    def settle(self, producers: int) -> None:
-        """Nothing follows: the spec has so many instances in each state, from its first."""
-        nobody = ProducerInstance(0).as_json()
-        for place in self.trace.steps:
-            if "client" in place.changes:
-                client: list[Json] = place.changes["client"]
-                client += [nobody] * (producers - len(client))
-
     def take(self, line: Line) -> None:
         """Take one line about this id."""
         if self.ended:
@@ -235,34 +154,11 @@ class KafkaTransactionalId:
 
     # Words
 
-    def _add(self, action: str, **params: Json) -> TracePlace:
-        self.trace.add(self.now_ms, action, params)
-        return self.trace.steps[-1]
-
-    def _end(self, why: str) -> None:
-        self.ended = why
-
-    def _instance(self, identity: Identity) -> ProducerInstance | None:
-        """The newest instance that has this identity."""
-        alike = (one for one in reversed(self.instances) if one.identity == identity)
-        return next(alike, None)
-
-    def _stranger(self) -> ProducerInstance:
-        """Someone with an identity that nobody was given: the spec lets it do nothing."""
-        self.inferred["a request by nobody who is known"] += 1
-        self.instances.append(ProducerInstance(len(self.instances) + 1))
-        return self.instances[-1]
-
     def _commit_loaded(self, line: Line) -> None:
-        """What the coordinator has loaded is committed, as its log's high watermark shows."""
+        """Commit what was loaded, as far as the high watermark shows."""
         while self.loaded and line.get("hw", NONE) > self.loaded[0]:
             self.loaded.pop(0)
             self._commit(1)
-
-    def _commit(self, records: int) -> None:
-        for _ in range(records):
-            self._add("Commit")
-        self.committed += records
 
     # Requests
 
@@ -331,40 +227,8 @@ class KafkaTransactionalId:
         for name in asked.line["parts"]:
             self._writes(instance, self.numbers.partition(name))
 
-    def _writes(self, instance: ProducerInstance, partition: int) -> None:
-        if partition not in self.wrote:
-            self.wrote.add(partition)
-            self.inferred["a record in a partition that was added"] += 1
-            self._add("Produce", i=instance.number, p=partition)
-
     def _named(self, line: Line) -> Identity:
         return self.numbers.identity(line["pid"], line["pe"])
-
-    def _asks_for_epoch(self, asked: Asked) -> ProducerInstance | None:
-        """The instance that wants to be initialised, which starts or asks again with this."""
-        named = self._named(asked.line)
-        waiting = [one for one in self.instances if one.phase == "starting"]
-        if named == NO_IDENTITY:
-            again = [one for one in waiting if one.identity == NO_IDENTITY]
-            if again:
-                return again[-1]
-            for one in waiting:
-                self.inferred["an instance that did not ask again has died"] += 1
-                one.phase = "dead"
-                self._add("Die", i=one.number)
-            instance = ProducerInstance(len(self.instances) + 1, "starting")
-            self.instances.append(instance)
-            self._add("Start", i=instance.number)
-            return instance
-        instance = self._instance(named)
-        if instance is None:
-            # The answer was lost: for the spec it has what it was given since.
-            told = (one for one in reversed(self.instances) if one.before == named)
-            return next(told, None)
-        if instance.phase == "ready":
-            instance.phase = "starting"
-            self._add("AskAgain", i=instance.number)
-        return instance
 
     def _init_refused(self, asked: Asked, line: Line) -> None:
         named = self._named(asked.line)
@@ -372,7 +236,7 @@ class KafkaTransactionalId:
         if line["error"] == "NONE" or named == NO_IDENTITY or instance is None:
             self.no_step[f"init is answered with {line['error']}"] += 1
         elif instance.phase in ("ready", "starting"):
-            self._asks_for_epoch(asked)
+            self._asks_for_epoch(self._named(asked.line))
             instance.phase = "fenced"
             self._add("InitRefused", i=instance.number)
         else:
@@ -392,21 +256,6 @@ class KafkaTransactionalId:
         else:
             instance.phase = "fenced"
             self._add("EndRefused", i=instance.number)
-
-    def _finishes(self, instance: ProducerInstance, commits: bool) -> bool:
-        """The application ends its transaction; False if nothing was ever written in it."""
-        open_now = self.memory.state == "Ongoing" and self.memory.at == instance.identity
-        if not self.wrote and open_now:
-            self._writes(instance, min(self.memory.partitions))
-        if not self.wrote:
-            return False
-        instance.phase = "commit" if commits else "abort"
-        self._add("Finish", i=instance.number, outcome=instance.phase)
-        return True
-
-    def _told(self, instance: ProducerInstance, identity: Identity, place: TracePlace) -> None:
-        instance.given(identity)
-        place.changes["client"] = [one.as_json() for one in self.instances]
 
     # Changes
 
@@ -477,11 +326,6 @@ class KafkaTransactionalId:
         self._end(f"a record of state {line['state']}, which the spec has not")
         return None
 
-    def _record(self, action: str, params: Mapping[str, Json], state: TransactionState) -> None:
-        self._add(action, **params)
-        self.log.append(state)
-        self.emptied = False
-
     def _kept(self, line: Line, ghosts: TransactionState) -> TransactionState:
         """The state of a record that leaves the epoch before as it is."""
         state = self.numbers.state(line, ghosts)
@@ -493,7 +337,7 @@ class KafkaTransactionalId:
         line, asked = pending.line, pending.asked
         if asked is None:
             raise ContradictingLinesError(f"{line['at']}: an epoch is given to nobody who asked")
-        instance = self._asks_for_epoch(asked) or self._stranger()
+        instance = self._asks_for_epoch(self._named(asked.line)) or self._stranger()
         if instance.phase in ("in", "commit", "abort"):
             self._end("an instance asks for an epoch in the middle of its transaction")
             return None
@@ -538,7 +382,7 @@ class KafkaTransactionalId:
 
     def _is_of_version(self, line: Line) -> None:
         version = 2 if line["v2"] else 1
-        if self.version not in (_NOT_SAID, version):
+        if self.version not in (NOT_SAID, version):
             self._end("its clients change from one transaction version to the other")
         self.version = version
 
@@ -567,7 +411,7 @@ class KafkaTransactionalId:
         return instance.number
 
     def _fences(self, pending: Pending, asked: Asked) -> int | None:
-        instance = self._asks_for_epoch(asked) or self._stranger()
+        instance = self._asks_for_epoch(self._named(asked.line)) or self._stranger()
         ghosts = evolve(self.memory, by=instance.number, fences=True)
         state = self.numbers.state(pending.line, ghosts)
         self.last_epoch = pending.line["lpe"]
@@ -616,7 +460,7 @@ class KafkaTransactionalId:
         return evolve(state, state=self.memory.state) if self.emptied else state
 
     def _kept_at_load(self, load: Line, found: TransactionState) -> int:
-        """How many records that are not known to be committed the new coordinator has."""
+        """The number of records, of those not known to be committed, that the new one has."""
         candidates = [*self.given_up, *([self.pending] if self.pending else [])]
         self.pending, self.given_up = None, []
         for one in reversed(candidates):

@@ -46,7 +46,7 @@ class Judged:
     #: Why something could not be judged
     unjudged: list[str] = field(factory=list[str])
     checks: Mapping[str, str] = field(factory=dict[str, str])
-    #: The agents' steps, by partition
+    #: The agents' steps, by partition and transactional id
     partitions: Mapping[str, Any] = field(factory=dict[str, Any])
     texts: dict[str, str] = field(factory=dict[str, str])
 

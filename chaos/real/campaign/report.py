@@ -85,7 +85,9 @@ def _judges(judged: Judged) -> Iterator[str]:
         steps = sum(one["steps"] for one in judged.partitions.values())
         early = sum(bool(one["ended"]) for one in judged.partitions.values())
         short = f", {early} recorded in part" if early else ""
-        yield f"  validate --kafka: {len(judged.partitions)} partitions, {steps:,} steps{short}"
+        ids = sum(name.startswith("transactional id ") for name in judged.partitions)
+        those = f"{len(judged.partitions) - ids} partitions, {ids} transactional ids"
+        yield f"  validate --kafka: {those}, {steps:,} steps{short}"
 
 
 def as_json(played: Played, judged: Judged) -> dict[str, Any]:
