@@ -1,5 +1,6 @@
 """Lines of one transactional id as agents write them, for runs that nobody has played."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,16 @@ import orjson
 from attrs import define, field
 
 ID, PRODUCER = "app", 7
-PARTITIONS = ("orders-0", "orders-1")
+NODES = (1, 2, 3)
 
 
 @define
 class CoordinatorLines:
     """Brokers 1, 2 and 3, of which the first coordinates at first; transaction.version is 2."""
 
+    name: str = ID
+    #: Which partition of `__transaction_state` it is in, unlike those of others in the same run
+    number: int = 0
     lines: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
     node: int = 1
     coordinator_epoch: int = 0
@@ -28,25 +32,25 @@ class CoordinatorLines:
     version: int = 2
 
     def __attrs_post_init__(self) -> None:
-        for node in (1, 2, 3):
-            self.line("start", node=node, format=1, kafka="4.3.1", boot="b")
-        self.line("txnLoad", x=None, sp=0, ce=0, end=0, ids=0)
+        self.requests = 1_000 * self.number
+        self.line("txnLoad", x=None, sp=self.number, ce=0, end=0, ids=0)
+
+    @property
+    def partitions(self) -> tuple[str, str]:
+        """Those that it writes to, of a topic of its own."""
+        return f"{self.name}-0", f"{self.name}-1"
 
     def line(self, event: str, **fields: Any) -> dict[str, Any]:
         """Another line."""
-        more = {"x": ID, "hw": self.offset - self.behind, **fields}
+        more = {"x": self.name, "hw": self.offset - self.behind, **fields}
         fields = {name: value for name, value in more.items() if value is not None}
-        line = {"t": len(self.lines) * 1_000_000, "node": self.node, "ev": event, **fields}
+        line = {"node": self.node, "ev": event, **fields}
         self.lines.append(line)
         return line
 
     def write(self, folder: Path) -> Path:
         """The files of the nodes."""
-        for node in (1, 2, 3):
-            mine = [line for line in self.lines if line["node"] == node]
-            texts = [orjson.dumps({**line, "n": n}) for n, line in enumerate(mine)]
-            (folder / f"node-{node}.steps.ndjson").write_bytes(b"\n".join(texts))
-        return folder
+        return write(folder, [self])
 
     def record(self) -> dict[str, Any]:
         """The state as a line has it."""
@@ -68,7 +72,7 @@ class CoordinatorLines:
     def append(self, by: str, number: int = -1) -> None:
         """The record of a change."""
         more = {"off": self.offset, "by": by, "r": number, **self.record()}
-        self.line("txnAppend", sp=0, ce=self.coordinator_epoch, **more)
+        self.line("txnAppend", sp=self.number, ce=self.coordinator_epoch, **more)
         self.offset += 1
 
     def change(self, by: str, number: int = -1) -> None:
@@ -91,8 +95,9 @@ class CoordinatorLines:
         self.change("init", number)
         self.answer(number, "CONCURRENT_TRANSACTIONS")
 
-    def add(self, parts: tuple[str, ...] = PARTITIONS) -> None:
-        """A transaction begins, or goes on in these partitions."""
+    def add(self, parts: tuple[str, ...] = ()) -> None:
+        """A transaction begins, or goes on in these partitions or both."""
+        parts = parts or self.partitions
         number = self.ask("add", self.epoch, parts=[*parts])
         self.state, self.parts = "ONGOING", parts
         self.change("add", number)
@@ -128,7 +133,20 @@ class CoordinatorLines:
         """Another coordinator, which finds this record of the id or none."""
         self.node, self.coordinator_epoch, self.last = node, self.coordinator_epoch + 1, -1
         ids = 0 if record is None else 1
-        at = {"sp": 0, "ce": self.coordinator_epoch}
+        at = {"sp": self.number, "ce": self.coordinator_epoch}
         self.line("txnLoad", x=None, **at, end=self.offset, ids=ids)
         if record is not None:
             self.line("txnLoaded", **at, **{**record, "lpe": -1})
+
+
+def write(folder: Path, plays: Sequence[CoordinatorLines]) -> Path:
+    """The files of the nodes of a run with these ids, one after the other."""
+    start = {"ev": "start", "format": 1, "kafka": "4.3.1", "boot": "b"}
+    every = [{**start, "node": node} for node in NODES]
+    every += [line for play in plays for line in play.lines]
+    timed = [{**line, "t": number * 1_000_000} for number, line in enumerate(every)]
+    for node in NODES:
+        mine = [line for line in timed if line["node"] == node]
+        texts = [orjson.dumps({**line, "n": n}) for n, line in enumerate(mine)]
+        (folder / f"node-{node}.steps.ndjson").write_bytes(b"\n".join(texts))
+    return folder
