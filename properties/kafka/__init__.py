@@ -1,1 +1,1 @@
-"""`highwater validate --kafka`: runs of Apache Kafka itself, judged by the spec Replication."""
+"""`highwater validate --kafka`: runs of Apache Kafka itself, judged by the specs."""

@@ -1,1 +1,1 @@
-"""The Java agent that writes down the steps of Kafka's replication: its sources and its build."""
+"""The Java agent that writes down the steps of Kafka: its sources and its build."""

@@ -17,7 +17,7 @@ import net.bytebuddy.matcher.ElementMatchers;
 import net.bytebuddy.utility.JavaModule;
 
 /**
- * Writes down each step of the replication protocol that a Kafka node takes: {@code -javaagent:highwater-agent.jar=DIR[,topics=A+B]}.
+ * Writes down each step of the replication protocol and of transactions that a Kafka node takes: {@code -javaagent:highwater-agent.jar=DIR[,topics=A+B]}.
  *
  * <p>Only {@code kafka.Kafka} is watched: tools that inherit the option run as they are.
  */
