@@ -31,6 +31,8 @@ class KafkaReplica:
     process: int
     #: The process that ran when the partition was created: the spec's incarnation 0
     first: int = field(init=False)
+    #: The newest process that has loaded the log: before it has, the one before counts
+    loaded: int = field(init=False)
     #: The broker has told it a role since its process started
     up: bool = True
     epoch: int = 0
@@ -50,7 +52,7 @@ class KafkaReplica:
     moves: list[tuple[int, TracePlace]] = field(factory=list[tuple[int, TracePlace]])
 
     def __attrs_post_init__(self) -> None:
-        self.first = self.process
+        self.first = self.loaded = self.process
 
 
 @define(eq=False)
@@ -207,6 +209,7 @@ class KafkaPartition:
                 self.ended = "its log is older than the recording"
             return
         self._infer(who, line["end"] - one.end)
+        one.loaded = one.process
         one.high_watermark, one.end, one.up, one.leads = line["hw"], line["end"], False, False
         one.isr, one.partition_epoch, one.place, one.told = frozenset(), 0, None, True
         params = {"r": self.numbers[who], "checkpoint": line["hw"], "kept": line["end"]}
@@ -316,6 +319,10 @@ class KafkaPartition:
         one, params = self.replicas[follower], self._fetch(follower, who)
         process = self.processes.get((follower, line["be"]), one.process)
         counts = line["counts"] and not line["div"]
+        if process == one.loaded != one.process and line["epoch"] == one.epoch and one.up:
+            if counts:
+                self._add("FetchLost", params)
+            return
         if process != one.process or line["epoch"] != one.epoch or not one.up:
             key = follower, process, line["epoch"]
             if counts and key not in self.late:  # a second one changes nothing

@@ -109,3 +109,24 @@ def test_a_fetch_that_a_killed_follower_appended_has_set_its_high_watermark_as_w
     fetch = next(event for event in one.trace.events("x") if event.action == "Fetch")
     assert (fetch.params["n"], fetch.after["highWatermark"]) == (2, [0, 1, 0])
     assert one.inferred["a fetch that a killed follower appended"] == 1
+
+
+def test_a_killed_process_is_the_one_that_counts_until_the_next_has_loaded_its_log() -> None:
+    recorder = begun()
+    created(recorder, "A")
+    for node in BROKERS:
+        loaded(recorder, node)
+        told: dict[str, Any] = {"epoch": 0, "pe": 0, "isr": [1, 2, 3], "lead": 1, "hw": 0, "end": 0}
+        role = "leader" if node == 1 else "follower"
+        taken(recorder, node, role, p="t-0", pending=False, was=False, **told)
+    written(recorder, 0, 2)
+    taken(recorder, CONTROLLER, "registered", b=2, be=7, inc="i")
+    taken(recorder, 2, "start", counts=True)
+    # The leader was paused, and reads now for what the killed process has asked.
+    read: dict[str, Any] = {"f": 2, "be": 7, "epoch": 0, "off": 0, "counts": True, "div": False}
+    taken(recorder, 1, "read", p="t-0", hw=0, end=2, **read)
+    taken(recorder, 2, "loaded", p="t-0", hw=0, end=0)
+    taken(recorder, 1, "read", p="t-0", hw=0, end=2, **read)
+    (one,) = recorder.all
+    actions = [event.action for event in one.trace.events("x")]
+    assert actions == ["Write", "Write", "FetchLost", "Restart", "LateFetch"]
