@@ -124,7 +124,7 @@ def played(folder: Path, jars: Path | None = None) -> None:
         bootstrap = ",".join(node.address for node in brokers.values())
         speaks = ("-cp", where, "Transacting", bootstrap)
         java = Jvm.started("producer", speaks, folder / "java.log")
-        stack.callback(java.process.kill)
+        stack.callback(java.end)
         Coordinated(nodes, folder / "run", java=java).play()
 
 

@@ -15,7 +15,6 @@ from examples.kafka_jars import class_path
 from examples.scenario import Scenario
 from properties.kafka.judged import JudgedSubject, judge
 from properties.tla.specs import SpecTree
-from tests.kafka.coordinated import played
 
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
@@ -59,7 +58,8 @@ def test_a_run_with_a_killed_leader_is_accepted(steps: Path, tmp_path: Path) -> 
 
 
 def test_transactions_with_a_killed_coordinator_are_accepted(steps: Path, tmp_path: Path) -> None:
-    played(tmp_path / "brokers")
+    command = [sys.executable, "-m", "tests.kafka.coordinated", tmp_path / "brokers"]
+    subprocess.run(command, cwd=ROOT, check=True)
     run = judge(steps, SpecTree())
     ids = run.transactional_ids
     assert [one.verdict.why for one in ids if one.unexplained] == []
