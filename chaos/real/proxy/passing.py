@@ -22,7 +22,8 @@ from chaos.real.proxy.addresses import (
     read_answer,
     written,
 )
-from refimpl.edge.server.faults import Arrivals, Faults
+from refimpl.edge.server.arrivals import Arrivals
+from refimpl.edge.server.faults import Faults
 from refimpl.wire.api_names import api_names
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import SIZE

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 from refimpl.api.call import Session
 from refimpl.api.dispatch import served
 from refimpl.api.login import Login, LoginRefused, begins_login
-from refimpl.edge.server.faults import Arrivals
+from refimpl.edge.server.arrivals import Arrivals
 from refimpl.edge.server.limits import Limits, Share
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received

@@ -6,7 +6,7 @@ from attrs import define
 
 from refimpl.api.call import Session
 from refimpl.api.table import Api
-from refimpl.edge.server.faults import Arrivals
+from refimpl.edge.server.arrivals import Arrivals
 from refimpl.edge.server.memory import Budget
 from refimpl.wire.errors import WireError
 from refimpl.wire.framing import Buffer

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chaos.real.proxy.command import proxy as command
-from refimpl.edge.server.faults import Arrivals
+from refimpl.edge.server.arrivals import Arrivals
 from refimpl.edge.testing.blocking import BlockingCluster
 from refimpl.edge.testing.security import Security
 from refimpl.machines.producer_state import ProducerState

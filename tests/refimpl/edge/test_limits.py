@@ -4,6 +4,7 @@ from attrs import define, field
 
 from refimpl.api.call import Session
 from refimpl.api.table import APIS
+from refimpl.edge.server.arrivals import Arrivals
 from refimpl.edge.server.limits import IN_FLIGHT, IN_FLIGHT_BYTES, Share
 from refimpl.edge.server.memory import Budget
 from refimpl.edge.server.received import Received
@@ -19,6 +20,10 @@ class Nobody:
     number: int = 0
     has_session: bool = False
     session: Session = field(factory=Session)
+
+    @property
+    def arrivals(self) -> Arrivals[Received]:
+        raise AssertionError
 
     def begin(self, received: Received) -> None:
         raise AssertionError
