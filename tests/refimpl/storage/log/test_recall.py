@@ -171,6 +171,22 @@ def test_a_marker_of_another_epoch_is_the_end() -> None:
     assert (firsts(again), again.producers.producers[7].epoch) == ([], 1)
 
 
+def test_no_batch_before_a_marker_of_an_earlier_epoch_is_asked_for() -> None:
+    """Compaction took the first batch of the newest epoch, so only the marker ends the reading."""
+    disk = CountingDisk()
+    directory, log = opened(disk)
+    append(log, batch(0, key=b"stays", transactional=True))
+    append(log, *(encode_batch([Record(0, NOW_MS, b"%d" % n, bytes(50))]) for n in range(200)))
+    marker(log)
+    append(log, batch(0, epoch=1), batch(1, epoch=1), batch(2, epoch=1, key=b"other"))
+    log.roll(NOW_MS)
+    compact(log, 0, NOW_MS)
+    directory.close()
+    disk.bytes_read = 0
+    assert firsts(opened(disk)[1]) == [1, 2]
+    assert disk.bytes_read < 6_000 < log.local.size / 4
+
+
 def test_a_batch_below_the_log_start_is_not_recalled() -> None:
     directory, log = opened(MemoryDisk())
     append(log, batch(0, 2), batch(2, 2), batch(4, 2))
@@ -261,6 +277,15 @@ def test_the_reading_is_bounded_by_batches_and_by_intervals(size: int, within: i
     for others, found in ((within // 2, [1, 2]), (within + 40, [2])):
         directory, log = opened(MemoryDisk(), config)
         interleaved(log, others, size)
+        assert firsts(restarted(directory, config)) == found
+
+
+def test_of_an_interval_so_many_batches_are_read_and_no_more() -> None:
+    """Two of them are of the producer whose earlier one is recalled."""
+    config = evolve(CONFIG, index_interval_bytes=1_000_000)
+    for others, found in ((BATCHES - 2, [1, 2]), (BATCHES - 1, [2])):
+        directory, log = opened(MemoryDisk(), config)
+        interleaved(log, others, 10)
         assert firsts(restarted(directory, config)) == found
 
 
