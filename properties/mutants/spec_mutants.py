@@ -44,6 +44,8 @@ _NO_COMPARISON = re.compile(
     r"|(\\[AE]|CHOOSE|\{|\[)\s*([\w, ]+\\in [^:|]*,)?[\w, ]+\s*$"
     r"|\{(?!\s*\w+\s*\\in)[^{}]*:[\w, ]+\s*$"
 )
+#: Initial states: Init, OpenInit, InitMoving. InitProducerId is an action.
+_INITIAL = re.compile(r"Init(?![a-z])")
 _ASSIGNMENT = re.compile(r"(\w+)' = (?!\1\b\s*$)")
 _LISTED = re.compile(r"^\s*(/\\|\\/)", re.MULTILINE)
 _LEADS = re.compile(r"\s*(LET\b|IN\b|IF\b|CASE\b)")
@@ -62,7 +64,8 @@ def spec_mutants(module: str, tree: SpecTree | None = None) -> list[SpecMutant]:
     acting = guards.acting({**guards.elsewhere(module, tree), **known})
     found: list[SpecMutant] = []
     for action, (start, end) in bodies.items():
-        if "Init" in action or text[start:end].lstrip().startswith("INSTANCE "):
+        initial = _INITIAL.search(action) and action not in acting
+        if initial or text[start:end].lstrip().startswith("INSTANCE "):
             continue
         for left, right in _pieces(text, start, end):
             old = " ".join(text[left:right].split())

@@ -84,6 +84,16 @@ def test_guards_comparisons_and_assignments_are_changed_and_no_choice_among_rule
     ]
 
 
+def test_an_action_is_changed_though_its_name_begins_like_the_initial_states(
+    toy: SpecTree,
+) -> None:
+    module = toy.folder("Toy") / "Toy.tla"
+    text = module.read_text().replace("Init == x", "InitWith(n) == x = n\nInit == InitWith(0) \\/ x")
+    module.write_text(text.replace("Step(", "InitStep(").replace("Below", "Inits"))
+    changed = {one.action for one in spec_mutants("Toy", toy)}
+    assert changed == {"InitStep", "Inits"}
+
+
 def test_what_binds_a_name_compares_nothing(toy: SpecTree) -> None:
     module = toy.folder("Toy") / "Toy.tla"
     bound = r"/\ \A a \in 1..x, b \in {n + 1 : n \in 1..y} : a \in 1..9" + "\n    /\\ Below(x)"

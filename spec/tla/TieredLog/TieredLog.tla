@@ -146,9 +146,26 @@ CopyingGoesOn ==
      /\ \E i \in (Max({begin, start[leader]}) + 1)..Len(log[leader]) : <<i, log[leader][i]>> \notin tier)
         => ENABLED Copy
 
+(* While tiered storage is disabled, the tier has nothing.                   *)
+DisabledIsEmpty == ~enabled => tier = {}
+
+(* The tier gives up what it has only where tiered storage is disabled.      *)
+TierKeeps == [][tier \subseteq tier' \/ ~enabled']_vars
+
+(* What a replica has locally it has written, or copied from what its leader *)
+(* has locally.                                                              *)
+Local(r) == {<<i, log[r][i]>> : i \in (start[r] + 1)..Len(log[r])}
+LocalIsCopied == [][\A r \in Replicas :
+    Local(r)' \subseteq Local(r) \cup Local(leader) \cup {<<Len(log[r]) + 1, written'>>}]_vars
+
 -----------------------------------------------------------------------------
 (* Probes *)
 NeverInTierAlone == start[leader] = begin
 NeverCopiedAgain == [][tier' \ tier \subseteq tier' \ history]_tier
 NeverOfTwoLineages == \A a, b \in tier : a[1] = b[1] => a = b
+NeverFromTier == [][\A r \in Replicas :
+    r # leader => start'[r] <= start[r] \/ Len(log'[r]) = Len(log[r])]_vars
+NeverFollowerDeletes == [][\A r \in Replicas :
+    r # leader => start'[r] <= start[r] \/ Len(log'[r]) # Len(log[r])]_vars
+NeverCut == [][\A r \in Replicas : Len(log[r]) <= Len(log'[r])]_vars
 =============================================================================
