@@ -42,10 +42,25 @@ def tree_of(function: FunctionType) -> ast.FunctionDef:
 
 
 def compiled(function: FunctionType, tree: ast.FunctionDef) -> CodeType:
-    """The code of this tree, to run in the function's place."""
+    """The code of this tree, to run in the function's place.
+
+    It has the function's closure, such as the class that `super()` needs, although an edit may have
+    removed what needs it.
+    """
+    closure = function.__code__.co_freevars
+    if closure:
+        needed: list[ast.stmt] = [ast.Expr(ast.Name(name, ast.Load())) for name in closure]
+        never = ast.If(ast.Constant(False), needed, [])
+        (around,) = ast.parse(f"def around({', '.join(closure)}): pass").body
+        assert isinstance(around, ast.FunctionDef)
+        tree = deepcopy(tree)
+        tree.body.append(never)
+        around.body = [tree]
+        tree = around
     module = ast.fix_missing_locations(ast.Module([tree], []))
-    whole = compile(module, function.__code__.co_filename, "exec")
-    (code,) = [one for one in whole.co_consts if isinstance(one, CodeType)]
+    code = compile(module, function.__code__.co_filename, "exec")
+    for _ in range(2 if closure else 1):
+        (code,) = [one for one in code.co_consts if isinstance(one, CodeType)]
     return code.replace(co_qualname=function.__qualname__)
 
 

@@ -11,6 +11,7 @@ import os
 import resource
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -218,26 +219,33 @@ def _ask_and_exit(one: Trial, note: Path) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(spent) + LIMIT_S, hard))
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
-    with note.open("a") as file, one.applied():
-        for name, gate in one.gates.items():
-            file.write(f"{name}\t")
-            file.flush()
-            try:
-                found = bool(gate(one.modules))
-            except BaseException:
-                found = True
-            spent, before = time.process_time(), spent
-            file.write(f"{'found' if found else 'missed'}\t{spent - before:.3f}\n")
-            file.flush()
-            if found and not one.thorough:
-                break
+    try:
+        with note.open("a") as file, one.applied():
+            for name, gate in one.gates.items():
+                file.write(f"{name}\t")
+                file.flush()
+                try:
+                    found = bool(gate(one.modules))
+                except BaseException:
+                    found = True
+                spent, before = time.process_time(), spent
+                file.write(f"{'found' if found else 'missed'}\t{spent - before:.3f}\n")
+                file.flush()
+                if found and not one.thorough:
+                    break
+    except BaseException:  # the stack above belongs to the parent, which must not unwind here
+        traceback.print_exc()
+        os._exit(1)
     os._exit(0)
 
 
 def _result(before: MutantResult, note: Path, cpu_s: float) -> MutantResult:
     """A process's result. A gate without an answer was running when the process ended: found."""
     answers = dict(before.answers)
-    for line in note.read_text().splitlines():
+    asked = note.read_text().splitlines()
+    if not asked:
+        raise InputError(f"{before.name}: its process ended before it asked anything")
+    for line in asked:
         gate, _, said = line.partition("\t")
         answer, _, spent = said.partition("\t")
         answers[gate] = GateAnswer(answer != "missed", float(spent or cpu_s))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from shutil import copytree
@@ -46,6 +46,7 @@ from properties.tla import InputError, SpecTree
 from properties.tla.specs import CHECKOUT
 from properties.tla.verdicts import load, pin_mutants
 from refimpl.machines.log import Log, Record
+from refimpl.storage.disk.crashing import CrashDisk
 
 pytestmark = pytest.mark.java
 
@@ -346,6 +347,18 @@ def test_a_generated_mutant_is_in_the_machine_and_comes_out_again() -> None:
     assert log.records == [Record(1, "a")]
 
 
+def test_a_method_that_calls_its_parent_is_changed_too() -> None:
+    """Also where the call of the parent goes, and with it what needs the method's class."""
+    broken = {one.change: one for one in generated("refimpl.storage.disk.crashing")}
+    disk = CrashDisk()
+    with broken["super().append(path, kept) -> pass"].applied():
+        disk.append("a", b"lost")
+    with broken["self.inodes[path].changes.append(Change(kept)) -> pass"].applied():
+        disk.append("b", b"kept")
+    assert {path: bytes(data) for path, data in disk.files.items()} == {"b": b"kept"}
+    assert (len(disk.inodes["a"].changes), disk.inodes["b"].changes) == (1, [])
+
+
 def test_every_explained_survivor_is_still_a_mutant() -> None:
     assert auto.stale_explanations(job.mutant.name for job in auto.jobs()) == []
     assert all(len(why) > 30 for why in auto.explained().values())
@@ -401,6 +414,25 @@ def test_a_mutant_that_never_ends_or_crashes_its_process_is_found(
         (result,) = auto.run([evolve(job, gates={"misses": misses, gate.__name__: gate})], 1)
         assert (result.killers, result.asked) == ((gate.__name__,), ("misses", gate.__name__))
         next(tmp_path.glob("mutants/*.jsonl")).unlink()
+
+
+def test_a_mutant_that_cannot_be_put_in_is_an_error_and_no_survivor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its process ends by itself: it must not tidy up what the parent still needs."""
+
+    @contextmanager
+    def refused() -> Iterator[None]:
+        raise ValueError("requires a code object with 1 free vars")
+        yield
+
+    def misses(_: object) -> bool:
+        return False
+
+    trial = Trial("broken", refused, (), {"misses": misses})
+    with pytest.raises(InputError, match="broken: its process ended before it asked anything"):
+        [*forked.run([trial], Kept({"misses": tmp_path / "kept"}), 1)]
+    assert "1 free vars" in capfd.readouterr().err
 
 
 def test_whatever_a_mutant_is_asked_in_is_read_before_its_process_begins(

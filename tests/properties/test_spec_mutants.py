@@ -88,7 +88,9 @@ def test_an_action_is_changed_though_its_name_begins_like_the_initial_states(
     toy: SpecTree,
 ) -> None:
     module = toy.folder("Toy") / "Toy.tla"
-    text = module.read_text().replace("Init == x", "InitWith(n) == x = n\nInit == InitWith(0) \\/ x")
+    text = module.read_text().replace(
+        "Init == x", "InitWith(n) == x = n\nInit == InitWith(0) \\/ x"
+    )
     module.write_text(text.replace("Step(", "InitStep(").replace("Below", "Inits"))
     changed = {one.action for one in spec_mutants("Toy", toy)}
     assert changed == {"InitStep", "Inits"}
