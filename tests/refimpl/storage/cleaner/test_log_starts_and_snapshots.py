@@ -2,11 +2,11 @@
 
 from attrs import evolve
 
-from refimpl.storage.cleaner.compaction import compact
+from refimpl.storage.cleaner.compaction import Cleaned, compact
 from refimpl.storage.cleaner.log_cleaner import LogCleaner
 from refimpl.storage.cleaner.offset_map import OffsetMap
 from refimpl.storage.format.batch import Record, encode_batch
-from tests.refimpl.storage.cleaner.compacted import CONFIG
+from tests.refimpl.storage.cleaner.compacted import CONFIG, held
 from tests.refimpl.storage.cleaner.test_log_cleaner import NOW_MS, A, B, directory, fill
 
 
@@ -36,6 +36,27 @@ def test_snapshots_go_with_segments_that_are_merged_and_stay_with_the_others() -
     bases = [segment.base_offset for segment in log.local.segments]
     assert 2 < len(bases) < 9
     assert log.snapshots == bases[1:]
+
+
+def test_a_segment_of_some_megabytes_is_copied_whole_in_several_writes() -> None:
+    where = directory(evolve(CONFIG, segment_bytes=1 << 24))
+    log = where.create(A, bytes(16), NOW_MS)
+    for number in range(7):
+        record = Record(0, NOW_MS, b"%d" % (number % 5), bytes(400_000))
+        log.append_as_leader(encode_batch([record]), 0, NOW_MS)
+    log.advance_high_watermark(log.end_offset)
+    log.roll(NOW_MS)
+    cleaned = compact(log, 0, NOW_MS)
+    assert [record.offset for record in held(log)] == [2, 3, 4, 5, 6]
+    assert cleaned.end_offset == 7
+    assert cleaned.bytes_kept > 2_000_000
+
+
+def test_where_nothing_is_dirty_nothing_is_read() -> None:
+    where = directory()
+    fill(where, A, 3)
+    log = where.logs[A]
+    assert compact(log, log.end_offset, NOW_MS) == Cleaned(log.end_offset, 0, 0)
 
 
 def test_a_key_that_is_in_a_full_map_already_needs_no_room() -> None:

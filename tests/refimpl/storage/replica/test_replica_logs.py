@@ -213,6 +213,22 @@ TestTwoLogs.settings = settings(
 )
 
 
+def test_records_of_files_are_cut_like_a_list() -> None:
+    memory, files = in_memory(), in_files()
+    for log in (memory, files):
+        write(log, 2, 5)
+        log.advance_start(1)
+    for cut in (
+        slice(None),
+        slice(1, 3),
+        slice(-2, None),
+        slice(3, 1),
+        slice(2, 99),
+        slice(0, 4, 2),
+    ):
+        assert [*files.records[cut]] == [*memory.records[cut]]
+
+
 # Both could be wrong alike: what Kafka answers, case by case (docs/replica-log.md).
 
 
