@@ -5,6 +5,7 @@ import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import example, given, settings
@@ -182,3 +183,19 @@ def test_a_limit_of_the_operating_system_is_a_failure(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, ignored)
     assert disk.size("a") == 1_000
     disk.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the version is that of Linux")
+@pytest.mark.parametrize(
+    ("release", "as_a_whole"),
+    [("5.7.19-1", False), ("5.8.0", True), ("5.10.0", True), ("4.19", False)],
+)
+def test_before_linux_5_8_each_file_is_flushed(
+    release: str, as_a_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its syncfs does not tell of failures."""
+    monkeypatch.setattr(files, "kind_of_file_system", lambda _: "ext4")
+    monkeypatch.setattr(files.os, "uname", lambda: Mock(release=release))
+    files.is_flushed_as_a_whole.cache_clear()
+    assert files.is_flushed_as_a_whole(str(tmp_path)) is as_a_whole
+    files.is_flushed_as_a_whole.cache_clear()

@@ -39,8 +39,10 @@ from refimpl.storage.format.control import EndTxnMarker, encode_marker
 from refimpl.storage.format.txn_index import AbortedTxn
 from refimpl.storage.log.log_dir import LogDir
 from refimpl.storage.log.partition_log import PartitionLog
+from refimpl.storage.log.recovery import open_log
 from refimpl.storage.log.validation import MOST_NAMED
 from tests.refimpl.storage.format.bombs import BOMBS, bomb_batch
+from tests.refimpl.storage.format.independent import legacy_written_by_others
 from tests.refimpl.storage.verified import append_verified
 
 NOW_MS = 1_000_000
@@ -144,6 +146,19 @@ def test_the_broker_stamps_where_it_is_told_to() -> None:
     assert appended.append_time_ms == NOW_MS
     assert {record.timestamp for record in decode_records(log.read(0, 1))} == {NOW_MS}
     assert log.offset_for_timestamp(NOW_MS) == (0, NOW_MS)
+
+
+def test_a_timestamp_finds_a_message_of_an_old_format_by_its_header() -> None:
+    disk = MemoryDisk()
+    disk.make_folder("orders-0")
+    for offset in range(3):
+        record = Record(offset, NOW_MS + offset, b"k", b"v")
+        message = legacy_written_by_others([record], 1, Codec.NONE)
+        disk.append(f"orders-0/{0:020}.log", offset.to_bytes(8) + message[8:])
+    log = open_log(disk, "orders-0", CONFIG, NOW_MS, clean=False)
+    log.advance_high_watermark(log.end_offset)
+    found = [log.offset_for_timestamp(NOW_MS + later) for later in range(4)]
+    assert found == [(0, NOW_MS), (1, NOW_MS + 1), (2, NOW_MS + 2), None]
 
 
 def test_record_bytes_reach_the_disk_as_they_came(log: PartitionLog) -> None:
