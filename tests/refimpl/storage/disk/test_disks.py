@@ -199,3 +199,18 @@ def test_before_linux_5_8_each_file_is_flushed(
     files.is_flushed_as_a_whole.cache_clear()
     assert files.is_flushed_as_a_whole(str(tmp_path)) is as_a_whole
     files.is_flushed_as_a_whole.cache_clear()
+
+
+def test_a_folder_that_is_made_anew_has_nothing_in_common_with_the_one_that_was_renamed(
+    tmp_path: Path,
+) -> None:
+    """As where a topic is deleted and created again: its files may still be open."""
+    disk = FileDisk(tmp_path)
+    disk.make_folder("orders-0")
+    disk.append("orders-0/log", b"before")
+    disk.rename("orders-0", "orders-0-delete")
+    disk.make_folder("orders-0")
+    disk.append("orders-0/log", b"after")
+    assert disk.read("orders-0/log", 0, 10) == b"after"
+    assert disk.read("orders-0-delete/log", 0, 10) == b"before"
+    disk.close()
