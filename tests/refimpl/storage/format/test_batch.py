@@ -188,6 +188,21 @@ def test_a_leader_change_is_no_transaction_marker() -> None:
     data = encode_leader_change(1, [1, 2, 3], [1, 3], timestamp=5, epoch=9, offset=40)
     assert read_marker(data) is None
     assert read_header(data).leader_epoch == 9
+    (record,) = decode_records(data)
+    voters = b"\4" + b"".join(bytes((0, 0, 0, id, 0)) for id in (1, 2, 3))
+    granting = b"\3" + b"".join(bytes((0, 0, 0, id, 0)) for id in (1, 3))
+    assert (record.key, record.value) == (
+        bytes((0, 0, 0, 2)),
+        bytes((0, 0, 0, 0, 0, 1)) + voters + granting + b"\0",
+    )
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0"])
+def test_a_marker_without_its_coordinators_epoch_is_damage(value: bytes | None) -> None:
+    record = Record(0, 5, bytes((0, 0, 0, 1)), value)
+    data = encode_batch([record], producer_id=4, producer_epoch=1, transactional=True, control=True)
+    with pytest.raises(CorruptBatch, match="without version and coordinator epoch"):
+        read_marker(data)
 
 
 def test_a_delete_horizon_stands_in_for_the_base_timestamp() -> None:
