@@ -1,5 +1,6 @@
 """Files and memory do the same; what is kept open is bounded; a short write is finished."""
 
+import errno
 import os
 import resource
 import sys
@@ -214,3 +215,14 @@ def test_a_folder_that_is_made_anew_has_nothing_in_common_with_the_one_that_was_
     assert disk.read("orders-0/log", 0, 10) == b"after"
     assert disk.read("orders-0-delete/log", 0, 10) == b"before"
     disk.close()
+
+
+@pytest.mark.parametrize(("position", "length"), [(-1, 2), (0, -1), (-3, -1)])
+def test_what_the_system_refuses_to_read_the_disk_in_memory_refuses_too(
+    position: int, length: int, tmp_path: Path
+) -> None:
+    for disk in (MemoryDisk(), FileDisk(tmp_path)):
+        disk.append("a", b"abc")
+        with pytest.raises(OSError, match="Invalid argument") as refused:
+            disk.read("a", position, length)
+        assert refused.value.errno == errno.EINVAL
