@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -422,14 +422,16 @@ def test_a_mutant_that_cannot_be_put_in_is_an_error_and_no_survivor(
     """Its process ends by itself: it must not tidy up what the parent still needs."""
 
     @contextmanager
-    def refused() -> Iterator[None]:
-        raise ValueError("requires a code object with 1 free vars")
+    def refused(why: str) -> Generator[None]:
+        if why:
+            raise ValueError(why)
         yield
 
     def misses(_: object) -> bool:
         return False
 
-    trial = Trial("broken", refused, (), {"misses": misses})
+    put_in = partial(refused, "requires a code object with 1 free vars")
+    trial = Trial("broken", put_in, (), {"misses": misses})
     with pytest.raises(InputError, match="broken: its process ended before it asked anything"):
         [*forked.run([trial], Kept({"misses": tmp_path / "kept"}), 1)]
     assert "1 free vars" in capfd.readouterr().err

@@ -195,8 +195,8 @@ def test_before_linux_5_8_each_file_is_flushed(
     release: str, as_a_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its syncfs does not tell of failures."""
-    monkeypatch.setattr(files, "kind_of_file_system", lambda _: "ext4")
-    monkeypatch.setattr(files.os, "uname", lambda: Mock(release=release))
+    monkeypatch.setattr(files, "kind_of_file_system", Mock(return_value="ext4"))
+    monkeypatch.setattr(files.os, "uname", Mock(return_value=Mock(release=release)))
     files.is_flushed_as_a_whole.cache_clear()
     assert files.is_flushed_as_a_whole(str(tmp_path)) is as_a_whole
     files.is_flushed_as_a_whole.cache_clear()
