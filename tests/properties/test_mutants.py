@@ -433,7 +433,7 @@ def test_a_mutant_that_cannot_be_put_in_is_an_error_and_no_survivor(
     put_in = partial(refused, "requires a code object with 1 free vars")
     trial = Trial("broken", put_in, (), {"misses": misses})
     with pytest.raises(InputError, match="broken: its process ended before it asked anything"):
-        [*forked.run([trial], Kept({"misses": tmp_path / "kept"}), 1)]
+        list(forked.run([trial], Kept({"misses": tmp_path / "kept"}), 1))
     assert "1 free vars" in capfd.readouterr().err
 
 
