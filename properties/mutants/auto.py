@@ -28,7 +28,10 @@ CONSUMER = "refimpl.clients.consumer"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 #: Packages of which tests alone are asked, and only if they are named: all would take a night.
 BY_NAME = {
-    "refimpl.storage": ("tests/refimpl/storage", "tests/refimpl/broker/test_log_manager.py"),
+    "refimpl.storage": (
+        *("tests/refimpl/storage", "tests/refimpl/dump"),
+        "tests/refimpl/broker/test_log_manager.py",
+    ),
     "refimpl.api": ("tests/wire/test_recorded.py", "tests/wire/test_two_of_a_thing.py"),
     "refimpl.edge.server": (
         *("tests/refimpl/edge/test_connections.py", "tests/refimpl/edge/test_failing.py"),
