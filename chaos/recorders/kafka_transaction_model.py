@@ -78,7 +78,7 @@ class TransactionModel:
             "Producers": max(1, len(self.instances)),
             "Partitions": max(1, len(self.numbers.partitions)),
             "MaxTransactions": max(1, self.transactions),
-            # Where another producer id was given, epochs may have been exhausted.
+            # Epochs may have been exhausted if another producer id was given.
             "MaxEpoch": LAST_EPOCH + self.numbers.above if len(self.numbers.ids) > 1 else _BEYOND,
             "MaxIds": max(1, len(self.numbers.ids)),
             "MaxFailovers": _BEYOND,

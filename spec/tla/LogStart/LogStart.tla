@@ -54,7 +54,7 @@ End(r) == Len(log[r])
 EndOf(r, e) == Max({start[r]} \cup {i \in 1..End(r) : log[r][i] <= e})
 EpochAtOrBelow(r, e) == IF EndOf(r, e) = start[r] THEN e ELSE log[r][EndOf(r, e)]
 
-(* What the leader answers to a fetch.                                       *)
+(* The leader's answers to a fetch.                                          *)
 Diverges(f) ==
     /\ last[f] # 0
     /\ EpochAtOrBelow(leader, last[f]) < last[f] \/ EndOf(leader, last[f]) < End(f)
@@ -149,8 +149,7 @@ Elect(r) ==
     /\ leader' = r /\ epoch' = epoch + 1 /\ ends' = [f \in Replicas |-> NoEnd]
     /\ UNCHANGED <<log, start, last, isr, highWatermark, acked, deleted, bounds>>
 
-(* What was acknowledged before may be lost; what is acknowledged from now   *)
-(* on must not be.                                                           *)
+(* Records that were acknowledged before may be lost; later ones must not be.*)
 ElectUnclean(r) ==
     /\ r \notin isr /\ epoch < MaxEpoch
     /\ unclean < MaxUnclean /\ unclean' = unclean + 1
@@ -177,8 +176,9 @@ Spec == Init /\ [][Next]_vars
 -----------------------------------------------------------------------------
 (* Promises *)
 
-(* Whoever may be elected has what was acknowledged since the last unclean   *)
-(* election, but for what one of them has deleted.                           *)
+(* A member of the ISR, which may be elected, has each record that was       *)
+(* acknowledged since the last unclean election, but those that one of them  *)
+(* has deleted.                                                              *)
 AckedInIsr ==
     \A r \in isr : \A a \in acked : a[1] > deleted => log[r][a[1]] = a[2]
 

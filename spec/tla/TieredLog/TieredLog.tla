@@ -152,8 +152,8 @@ DisabledIsEmpty == ~enabled => tier = {}
 (* The tier gives up what it has only where tiered storage is disabled.      *)
 TierKeeps == [][tier \subseteq tier' \/ ~enabled']_vars
 
-(* What a replica has locally it has written, or copied from what its leader *)
-(* has locally.                                                              *)
+(* A replica has written what is in its local log, or has copied it from its *)
+(* leader's local log.                                                       *)
 Local(r) == {<<i, log[r][i]>> : i \in (start[r] + 1)..Len(log[r])}
 LocalIsCopied == [][\A r \in Replicas :
     Local(r)' \subseteq Local(r) \cup Local(leader) \cup {<<Len(log[r]) + 1, written'>>}]_vars
