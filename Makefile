@@ -51,9 +51,9 @@ style: setup
 types: setup
 	$(BIN)/pyright
 
-# Tests that await real brokers leave two cores idle for a third of the time: three workers use it.
+# Tests that await real brokers leave two cores idle for a third of the time: four workers use it.
 pytest: java setup
-	$(BIN)/pytest --numprocesses 3 --dist loadgroup $(ARGS)
+	$(BIN)/pytest --numprocesses 4 --dist loadgroup $(ARGS)
 
 spec: java setup ## Run the TLA+ models against their expected verdicts
 	$(HIGHWATER) spec $(ARGS)
