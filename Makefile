@@ -37,7 +37,7 @@ test: java setup style ## Run the gates: lint, types, import rules, tests
 	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
 test-slow: java setup ## Run the tests that need Spark, or more than six CPU-seconds
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup -m "slow and not kafka and not cluster" $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --dist loadgroup -m "slow and not kafka and not cluster" $(ARGS)
 
 setup: $(READY) ## Make .venv from the lock (again only when the lock changed)
 
