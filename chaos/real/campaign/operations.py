@@ -1,10 +1,9 @@
 """Operations of an administrator: elections, moves, partitions, topics, records, settings and
 features."""
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from chaos.real.campaign.effects import Effect
 from chaos.real.campaign.plan import AGAIN, BROKERS, CONFIGURED, GROWN, KEPT, MOVED, Step, TopicPlan
@@ -115,45 +114,45 @@ def configure(stage: Stage, step: Step) -> Effect:
     """A setting of a topic changes for a while."""
     name, values, usual = CONFIGURATIONS[step.how]
     value = values[step.value % len(values)]
-    refused = _configured(stage, name, value)
-    try:
-        stage.wait(step.for_ms)
-    finally:
-        again = _configured(stage, name, usual)
-    about = f"{name}={value}, then {usual}"
-    return Effect(int(not refused), refused, f"{about}{f'; not set back: {again}' * bool(again)}")
+    return _for_a_while(stage, step, (name, value, usual), lambda to: _configured(stage, name, to))
 
 
 def feature(stage: Stage, step: Step) -> Effect:
     """A feature is downgraded for a while, as kafka-features.sh does."""
-    lower, usual = FEATURES[step.how]
+    name, (lower, usual) = step.how, FEATURES[step.how]
     level = lower[step.value % len(lower)]
-    refused = _set_feature(stage, step.how, level, SAFE_DOWNGRADE)
+    return _for_a_while(stage, step, (name, level, usual), lambda to: _leveled(stage, name, to))
+
+
+V = TypeVar("V", int, str)
+
+
+def _for_a_while(
+    stage: Stage, step: Step, change: tuple[str, V, V], ask_for: Callable[[V], str]
+) -> Effect:
+    """Something has another value for a while, and then its usual one again.
+
+    `ask_for` asks for a value, and answers why it is refused; it is asked until it is not.
+    """
+    name, value, usual = change
+
+    def asked_for(wanted: V) -> str:
+        refused = ["not asked"]
+
+        def ask() -> bool:
+            refused[0] = ask_for(wanted)
+            return not refused[0]
+
+        stage.until(PATIENCE_S, ask)
+        return refused[0]
+
+    refused = asked_for(value)
     try:
         stage.wait(step.for_ms)
     finally:
-        again = _set_feature(stage, step.how, usual, UPGRADE)
-    about = f"{step.how}={level}, then {usual}"
+        again = asked_for(usual)
+    about = f"{name}={value}, then {usual}"
     return Effect(int(not refused), refused, f"{about}{f'; not set back: {again}' * bool(again)}")
-
-
-def _set_feature(stage: Stage, name: str, level: int, kind: int) -> str:
-    """Set its level, again and again until it is so; why it is not, or nothing."""
-    update = {"feature": name, "max_version_level": level, "upgrade_type": kind}
-    asked = {"timeout": 5_000, "feature_updates": [update], "validate_only": False}
-    refused = ["not asked"]
-
-    def ask_for_it() -> bool:
-        answer = _asked(stage, UPDATE_FEATURES, 1, asked)
-        if answer is None:
-            refused[0] = "no broker answered"
-            return False
-        codes = (answer.error_code, *(one.error_code for one in answer.results))
-        refused[0] = ", ".join(sorted({code.name for code in codes if code}))
-        return not refused[0]
-
-    stage.until(PATIENCE_S, ask_for_it)
-    return refused[0]
 
 
 def made(stage: Stage, name: str, topic: TopicPlan) -> bool:
@@ -168,22 +167,24 @@ def made(stage: Stage, name: str, topic: TopicPlan) -> bool:
 
 
 def _configured(stage: Stage, name: str, value: str) -> str:
-    """Set it, again and again until it is so; why it is not, or nothing."""
+    """Set it once; why it is refused, or nothing."""
     library: Any = import_module("confluent_kafka.admin")
     how = library.AlterConfigOpType.SET
     entry = library.ConfigEntry(name, value, incremental_operation=how)
     kind = library.ResourceType.TOPIC
     resource = library.ConfigResource(kind, CONFIGURED, incremental_configs=[entry])
-    refused = ["not asked"]
+    return _call(lambda: stage.admin.incremental_alter_configs([resource])[resource])
 
-    def ask_for_it() -> bool:
-        refused[0] = _call(lambda: stage.admin.incremental_alter_configs([resource])[resource])
-        return not refused[0]
 
-    ends = time.monotonic() + PATIENCE_S
-    while not ask_for_it() and time.monotonic() < ends and not stage.over.is_set():
-        pass
-    return refused[0]
+def _leveled(stage: Stage, name: str, level: int) -> str:
+    """Set a feature's level once; why it is refused, or nothing."""
+    kind = UPGRADE if level == FEATURES[name][1] else SAFE_DOWNGRADE
+    update = {"feature": name, "max_version_level": level, "upgrade_type": kind}
+    asked = {"timeout": 5_000, "feature_updates": [update], "validate_only": False}
+    if (answer := _asked(stage, UPDATE_FEATURES, 1, asked)) is None:
+        return "no broker answered"
+    codes = (answer.error_code, *(one.error_code for one in answer.results))
+    return ", ".join(sorted({code.name for code in codes if code}))
 
 
 def _call(ask_for: Any) -> str:
