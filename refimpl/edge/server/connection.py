@@ -281,12 +281,8 @@ class Connection(asyncio.BufferedProtocol):
         in_a_row = api_key == PRODUCE and slots[-1].api.key == PRODUCE
         return in_a_row and self._share.has_room_beside(len(slots))
 
-    def begin(self, received: Received) -> None:
-        """Hand a request to the broker, behind all before it."""
-        self.arrivals.begin(received)
-
     def _begin(self, received: Received) -> None:
-        """Hand it to the broker, unless nobody waits for its answer any more."""
+        """Hand a request to the broker, unless nobody waits for its answer any more."""
         if self.transport is not None:
             self.listener.begin(received)
 

@@ -27,9 +27,6 @@ class Requester(Protocol):
         """Its requests that the broker does not have yet."""
         ...
 
-    def begin(self, received: "Received") -> None:
-        """Hand it to the broker behind all before it, unless the connection is gone."""
-
     def answered(self, received: "Received", parts: list[Buffer] | None) -> None:
         """Take its response."""
 
@@ -68,7 +65,7 @@ class Received:
 
     def begin(self) -> None:
         """Hand it to the broker, behind all before it."""
-        self.connection.begin(self)
+        self.connection.arrivals.begin(self)
 
     def answer(self, parts: list[Buffer] | None) -> None:
         """Its response, or None for none."""

@@ -25,9 +25,6 @@ class Nobody:
     def arrivals(self) -> Arrivals[Received]:
         raise AssertionError
 
-    def begin(self, received: Received) -> None:
-        raise AssertionError
-
     def answered(self, received: Received, parts: object) -> None:
         raise AssertionError
 
