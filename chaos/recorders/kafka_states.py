@@ -91,7 +91,7 @@ class ProducerInstance:
     phase: str = "off"
     identity: Identity = NO_IDENTITY
     transaction: int = NO_TRANSACTION
-    #: What it had before it was given this one
+    #: Its identity before this one
     before: Identity = NO_IDENTITY
 
     def given(self, identity: Identity) -> None:

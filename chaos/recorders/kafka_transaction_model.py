@@ -17,23 +17,10 @@ from chaos.recorders.kafka_states import (
     TransactionState,
 )
 from chaos.recorders.protocol_events import SubjectTrace, TracePlace
-from refimpl.events import Json
+from refimpl.events import Json, as_set
 
 NOT_SAID = 0
 _BEYOND = 1_000_000
-RULES: Mapping[str, Json] = {
-    "StrictMarkers": True,
-    "FenceCoordinator": True,
-    "Verify": True,
-    "LoadCommitted": True,
-    "CheckExpected": True,
-    "KeepLastEpoch": True,
-    "RetryIsOwn": True,
-    "WaitForLeader": True,
-    "RefuseOverOpen": True,
-    "Dropped": "none",
-}
-"""Our rules, as constants of TransactionCoordinator."""
 
 
 @define(eq=False)
@@ -73,7 +60,7 @@ class TransactionModel:
         return list(self.numbers.ids.items())
 
     def constants(self) -> dict[str, Json]:
-        """The spec's constants: our rules, and no bound but those that are sets."""
+        """The spec's constants but its rules: no bound but those that are sets."""
         return {
             "Producers": max(1, len(self.instances)),
             "Partitions": max(1, len(self.numbers.partitions)),
@@ -86,7 +73,6 @@ class TransactionModel:
             "MaxDowns": _BEYOND,
             "Faults": {"set": ["again", "crash", "timeout"]},
             "Version": self.version or 1,
-            **RULES,
         }
 
     def settle(self, producers: int) -> None:
@@ -110,6 +96,16 @@ class TransactionModel:
         for _ in range(records):
             self._add("Commit")
         self.committed += records
+
+    def _commit_all(self) -> None:
+        self._commit(len(self.log) - self.committed)
+
+    def _remembers(self, action: str, state: TransactionState, **params: Json) -> TracePlace:
+        """A step after which this is in effect at the coordinator."""
+        self.memory = state
+        place = self._add(action, **params)
+        place.changes = {"memory": state.as_json(), "owed": as_set(state.owed)}
+        return place
 
     def _record(self, action: str, params: Mapping[str, Json], state: TransactionState) -> None:
         self._add(action, **params)

@@ -6,7 +6,7 @@ what producers write: a record is inferred where the coordinator lets a partitio
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from attrs import define, evolve, field
@@ -114,7 +114,7 @@ class KafkaTransactionalId(TransactionModel):
     def successor(self, number: int) -> "KafkaTransactionalId":
         """The same id from here on, in a trace of its own: its producer has just begun.
 
-        What other instances had is forgotten, so of those the new trace says nothing.
+        The identities of other instances are forgotten, so the new trace says nothing of them.
         """
         name = f"{self.name.partition('#')[0]}#{number}"
         one = evolve(self, name=name, numbers=Numbers(), transactions=0, wrote=set[int]())
@@ -140,12 +140,21 @@ class KafkaTransactionalId(TransactionModel):
         if self.ended:
             return
         self.now_ms = (line["t"] - self.began_ns) // _NANOS
-        steps: dict[str, Callable[[Line], None]] = {
-            **{"txnAsk": self._asks, "txnAnswer": self._answered, "txnAppend": self._appended},
-            **{"txnState": self._takes_effect, "txnGaveUp": self._gives_up},
-            **{"txnMarker": self._marked},
-        }
-        steps[line["ev"]](line)
+        match line["ev"]:
+            case "txnAsk":
+                self._asks(line)
+            case "txnAnswer":
+                self._answered(line)
+            case "txnAppend":
+                self._appended(line)
+            case "txnState":
+                self._takes_effect(line)
+            case "txnGaveUp":
+                self._gives_up(line)
+            case "txnMarker":
+                self._marked(line)
+            case unknown:
+                raise KeyError(unknown)
 
     def started(self, node: int) -> None:
         """Another process of a broker starts: its requests and changes are gone."""
@@ -236,7 +245,7 @@ class KafkaTransactionalId(TransactionModel):
         if line["error"] == "NONE" or named == NO_IDENTITY or instance is None:
             self.no_step[f"init is answered with {line['error']}"] += 1
         elif instance.phase in ("ready", "starting"):
-            self._asks_for_epoch(self._named(asked.line))
+            self._asks_for_epoch(named)
             instance.phase = "fenced"
             self._add("InitRefused", i=instance.number)
         else:
@@ -299,12 +308,9 @@ class KafkaTransactionalId(TransactionModel):
         self._applied(pending, who)
 
     def _applied(self, pending: Pending, who: int) -> None:
-        self._commit(len(self.log) - self.committed)
+        self._commit_all()
         self.loaded = []
-        self.memory = self.log[-1]
-        place = self._add("Apply")
-        owed = as_set(self.memory.owed)
-        place.changes = {"memory": self.memory.as_json(), "owed": owed}
+        place = self._remembers("Apply", self.log[-1])
         ends = self.memory.prepared and pending.line["by"] == "end"
         if who != NOBODY and (ends or self.memory.state == "Empty"):
             self._told(self.instances[who - 1], self.memory.next, place)
@@ -370,7 +376,7 @@ class KafkaTransactionalId(TransactionModel):
         for number, one in enumerate(new[:-1]):
             self.inferred["an addition of one of several partitions"] += 1
             self._record("AddPartition", {"i": instance.number, "p": one}, state)
-            self._commit(len(self.log) - self.committed)
+            self._commit_all()
             self.log[-1] = evolve(state, partitions=self.memory.partitions | {*new[: number + 1]})
             self._add("Apply")
         last = new[-1] if new else min(state.partitions)
@@ -449,11 +455,8 @@ class KafkaTransactionalId(TransactionModel):
         if self.ended:
             return
         del self.log[self.committed + kept :]
-        self.memory = evolve(self.log[-1], **found.seen)
         self.last_epoch = NONE if line is None else line["lpe"]
-        place = self._add("Failover", kept=kept)
-        owed = as_set(self.memory.owed)
-        place.changes = {"memory": self.memory.as_json(), "owed": owed}
+        self._remembers("Failover", evolve(self.log[-1], **found.seen), kept=kept)
 
     def _found(self, line: Line) -> TransactionState:
         state = self.numbers.state(line, TransactionState())
@@ -480,7 +483,7 @@ class KafkaTransactionalId(TransactionModel):
         if self._change(pending) is None:
             return 0
         if load["hw"] > pending.line["off"]:
-            self._commit(len(self.log) - self.committed)
+            self._commit_all()
             self.loaded = []
         else:
             self.inferred["a load of a record that was not committed"] += 1

@@ -12,6 +12,7 @@ from chaos.recorders.kafka_steps import ContradictingLinesError, KafkaPartition
 from chaos.recorders.kafka_transactions import KafkaTransactionalId, alike
 from chaos.recording import REPLICATION
 from properties.kafka.known import Known, read_known
+from properties.modules.transaction_coordinator import TransactionCoordinatorModule
 from properties.tla.errors import InputError
 from properties.tla.specs import SpecTree
 from properties.tla.tracecheck import TraceVerdict, validate_all
@@ -128,7 +129,7 @@ def constants(subjects: Sequence[Subject]) -> Iterator[dict[str, Any]]:
         else:
             values = next(of_ids)
             one.settle(cast("int", values["Producers"]))
-            yield values
+            yield {**TransactionCoordinatorModule.knobs, **values}
 
 
 def traces(subjects: Sequence[Subject], run: str, folder: Path) -> Iterator[Trace]:
