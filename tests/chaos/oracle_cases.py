@@ -133,9 +133,11 @@ class Case:
         reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
-            with open(writes, "wb") as file:
-                pickle.dump(self._reported(run, without or {}), file)
-            os._exit(0)
+            try:
+                with open(writes, "wb") as file:
+                    pickle.dump(self._reported(run, without or {}), file)
+            finally:  # the stack above belongs to the parent
+                os._exit(0)
         os.close(writes)
         with open(reads, "rb") as file:
             reported = pickle.load(file)

@@ -213,39 +213,35 @@ def test_what_is_held_goes_on(running: Running, cluster: BlockingCluster) -> Non
     assert running.rules("DELETE", f"/rules/{number}") == {"error": f"there is no rule {number}"}
 
 
+def sent_singly(running: Running, cluster: BlockingCluster, rule: str, count: int) -> list[bytes]:
+    """The log of a producer without idempotence, after a rule has met the first of its batches."""
+    cluster.create_topic("single", partitions=1)
+    number = running.rules("POST", body=rule)["number"]
+    one_each = {"batch.num.messages": 1, "linger.ms": 0, "enable.idempotence": False}
+    producer: Any = Producer({"bootstrap.servers": running.bootstrap, "acks": 1, **one_each})
+    for value in range(count):
+        producer.produce("single", b"%d" % value, partition=0)
+    until(lambda: running.rules("GET")[number]["seen"] >= count)
+    assert values(cluster, "single") == []
+    running.rules("DELETE", f"/rules/{number}")
+    assert producer.flush(SECONDS) == 0
+    return values(cluster, "single")
+
+
 @pytest.mark.parametrize("rule", ["hold Produce count=1", "delay Produce count=1 by_ms=400"])
 def test_no_request_overtakes_another(
     running: Running, cluster: BlockingCluster, rule: str
 ) -> None:
     """A producer without idempotence, whose first batch is late, has its records in order."""
-    cluster.create_topic("single", partitions=1)
-    number = running.rules("POST", body=rule)["number"]
-    one_each = {"batch.num.messages": 1, "linger.ms": 0, "enable.idempotence": False}
-    producer: Any = Producer({"bootstrap.servers": running.bootstrap, "acks": 1, **one_each})
-    for value in range(9):
-        producer.produce("single", b"%d" % value, partition=0)
-    until(lambda: running.rules("GET")[number]["seen"] > 1)
-    assert values(cluster, "single") == []
-    running.rules("DELETE", f"/rules/{number}")
-    assert producer.flush(SECONDS) == 0
-    assert values(cluster, "single") == [b"%d" % value for value in range(9)]
+    assert sent_singly(running, cluster, rule, 9) == [b"%d" % value for value in range(9)]
 
 
 def test_nothing_behind_a_dropped_request_is_handled(
     running: Running, cluster: BlockingCluster
 ) -> None:
-    """A new connection brings it again, and what was behind it."""
-    cluster.create_topic("single", partitions=1)
-    number = running.rules("POST", body="drop Produce count=1")["number"]
-    one_each = {"batch.num.messages": 1, "linger.ms": 0, "enable.idempotence": False}
-    producer: Any = Producer({"bootstrap.servers": running.bootstrap, "acks": 1, **one_each})
-    for value in range(5):
-        producer.produce("single", b"%d" % value, partition=0)
-    until(lambda: running.rules("GET")[number]["seen"] > 4)
-    assert values(cluster, "single") == []
-    running.rules("DELETE", f"/rules/{number}")
-    assert producer.flush(SECONDS) == 0
-    assert sorted(values(cluster, "single")) == [b"%d" % value for value in range(5)]
+    """A new connection brings it again, and all that was behind it."""
+    found = sent_singly(running, cluster, "drop Produce count=1", 5)
+    assert sorted(found) == [b"%d" % value for value in range(5)]
 
 
 @pytest.mark.parametrize("kind", ["disconnect", "disconnect-unhandled"])

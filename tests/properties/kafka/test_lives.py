@@ -41,6 +41,23 @@ def removed(recorder: KafkaRecorder, topic_id: str) -> None:
     taken(recorder, CONTROLLER, "removed", topic="t", id=topic_id)
 
 
+#: A fetch of broker 2, from the beginning
+READ: dict[str, Any] = {"f": 2, "be": 7, "epoch": 0, "off": 0, "counts": True, "div": False}
+
+
+def led() -> KafkaRecorder:
+    """Broker 1 leads and has written two records, the others follow."""
+    recorder = begun()
+    created(recorder, "A")
+    for node in BROKERS:
+        loaded(recorder, node)
+        told: dict[str, Any] = {"epoch": 0, "pe": 0, "isr": [1, 2, 3], "lead": 1, "hw": 0, "end": 0}
+        role = "leader" if node == 1 else "follower"
+        taken(recorder, node, role, p="t-0", pending=False, was=False, **told)
+    written(recorder, 0, 2)
+    return recorder
+
+
 def test_a_broker_that_does_not_know_of_the_new_topic_yet_speaks_of_the_old_one() -> None:
     recorder = begun()
     created(recorder, "A")
@@ -93,16 +110,8 @@ def test_a_partition_epoch_that_no_line_tells_of_may_have_cleared_the_elr() -> N
 
 
 def test_a_fetch_that_a_killed_follower_appended_has_set_its_high_watermark_as_well() -> None:
-    recorder = begun()
-    created(recorder, "A")
-    for node in BROKERS:
-        loaded(recorder, node)
-        told: dict[str, Any] = {"epoch": 0, "pe": 0, "isr": [1, 2, 3], "lead": 1, "hw": 0, "end": 0}
-        role = "leader" if node == 1 else "follower"
-        taken(recorder, node, role, p="t-0", pending=False, was=False, **told)
-    written(recorder, 0, 2)
-    read: dict[str, Any] = {"f": 2, "be": 7, "epoch": 0, "off": 0, "counts": True, "div": False}
-    taken(recorder, 1, "read", p="t-0", hw=1, end=2, **read)
+    recorder = led()
+    taken(recorder, 1, "read", p="t-0", hw=1, end=2, **READ)
     taken(recorder, 2, "start", counts=True)
     taken(recorder, 2, "loaded", p="t-0", hw=0, end=2)  # it was killed before its line
     (one,) = recorder.all
@@ -112,21 +121,13 @@ def test_a_fetch_that_a_killed_follower_appended_has_set_its_high_watermark_as_w
 
 
 def test_a_killed_process_is_the_one_that_counts_until_the_next_has_loaded_its_log() -> None:
-    recorder = begun()
-    created(recorder, "A")
-    for node in BROKERS:
-        loaded(recorder, node)
-        told: dict[str, Any] = {"epoch": 0, "pe": 0, "isr": [1, 2, 3], "lead": 1, "hw": 0, "end": 0}
-        role = "leader" if node == 1 else "follower"
-        taken(recorder, node, role, p="t-0", pending=False, was=False, **told)
-    written(recorder, 0, 2)
+    recorder = led()
     taken(recorder, CONTROLLER, "registered", b=2, be=7, inc="i")
     taken(recorder, 2, "start", counts=True)
     # The leader was paused, and reads now for what the killed process has asked.
-    read: dict[str, Any] = {"f": 2, "be": 7, "epoch": 0, "off": 0, "counts": True, "div": False}
-    taken(recorder, 1, "read", p="t-0", hw=0, end=2, **read)
+    taken(recorder, 1, "read", p="t-0", hw=0, end=2, **READ)
     taken(recorder, 2, "loaded", p="t-0", hw=0, end=0)
-    taken(recorder, 1, "read", p="t-0", hw=0, end=2, **read)
+    taken(recorder, 1, "read", p="t-0", hw=0, end=2, **READ)
     (one,) = recorder.all
     actions = [event.action for event in one.trace.events("x")]
     assert actions == ["Write", "Write", "FetchLost", "Restart", "LateFetch"]

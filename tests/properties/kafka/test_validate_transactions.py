@@ -58,38 +58,31 @@ def test_a_run_with_a_killed_coordinator_is_accepted() -> None:
     assert all(one.broken is None and not one.subject.ended for one in run.transactional_ids)
 
 
+def is_explained(one: JudgedSubject, name: str, step: int, promise: str, breaks_at: int) -> None:
+    """A row explains the one rejection, and by Kafka's rules a promise breaks."""
+    assert [(each.known.name, each.verdict.event) for each in one.explained] == [(name, step)]
+    assert one.verdict.accepted
+    assert one.broken is not None
+    assert (one.broken.promise, one.broken.event) == (promise, breaks_at)
+
+
 @pytest.mark.java
 def test_a_zombie_that_aborts_is_rejected_at_its_step_and_hurts() -> None:
     (one,) = judge(RUNS / "zombie-aborts", SpecTree()).transactional_ids
-    assert [(each.known.name, each.verdict.event) for each in one.explained] == [
-        ("zombie-aborts", 28)
-    ]
-    assert one.verdict.accepted
-    assert one.broken is not None
-    assert (one.broken.promise, one.broken.event) == ("FencedForCause", 37)
+    is_explained(one, "zombie-aborts", 28, "FencedForCause", 37)
 
 
 @pytest.mark.java
 def test_a_marker_that_is_dropped_is_rejected_and_leaves_a_record_open() -> None:
     _, *both = judge(RUNS / "marker-dropped", SpecTree()).transactional_ids
     for one in both:
-        assert [(each.known.name, each.verdict.event) for each in one.explained] == [
-            ("marker-dropped", 24)
-        ]
-        assert one.verdict.accepted
-        assert one.broken is not None
-        assert (one.broken.promise, one.broken.event) == ("NothingHangs", 24)
+        is_explained(one, "marker-dropped", 24, "NothingHangs", 24)
 
 
 @pytest.mark.java
 def test_half_of_a_transaction_is_rejected_where_its_coordinator_acts_too_early() -> None:
     *_, one = judge(RUNS / "uncommitted-load", SpecTree()).transactional_ids
-    assert [(each.known.name, each.verdict.event) for each in one.explained] == [
-        ("uncommitted-load", 17)
-    ]
-    assert one.verdict.accepted
-    assert one.broken is not None
-    assert (one.broken.promise, one.broken.event) == ("Atomic", 24)
+    is_explained(one, "uncommitted-load", 17, "Atomic", 24)
 
 
 # Lines that nobody played
