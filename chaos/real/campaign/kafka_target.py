@@ -4,7 +4,6 @@ Replication and the controller's protocol pass proxies, so that rules reach them
 """
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 from attrs import define, field
 
 from chaos.real.agent.build import agent_jar
+from chaos.real.campaign.disks import Disk
 from chaos.real.campaign.kafka_jars import jars_of
 from chaos.real.campaign.plan import BROKERS, CONTROLLER
 from chaos.real.campaign.proxies import Proxies, before, own_port
@@ -69,6 +69,11 @@ class KafkaNode(ServerProcess):
     def data(self) -> Path:
         """The one log directory."""
         return self.folder / "data"
+
+    @property
+    def disk(self) -> Disk:
+        """That directory, and where copies of it are."""
+        return Disk(self.data, self.folder / "copies")
 
     @property
     def properties(self) -> Path:
@@ -154,11 +159,17 @@ class KafkaTarget:
 
     def empty(self, node: int) -> int:
         """A new disk, formatted as the first was."""
-        data = self.nodes[node].data
-        lost = sum(file.stat().st_size for file in data.rglob("*.log"))
-        shutil.rmtree(data)
+        lost = self.nodes[node].disk.empty()
         self.nodes[node].format()
         return lost
+
+    def copy(self, node: int) -> Path:
+        """With the metadata log, and the file of the clean shutdown."""
+        return self.nodes[node].disk.copy()
+
+    def put_back(self, node: int, copy: Path) -> int:
+        """All of it."""
+        return self.nodes[node].disk.put_back(copy)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from chaos.real.campaign.disks import Disk
 from chaos.real.campaign.plan import BROKERS
 from chaos.real.campaign.proxies import Proxies, before
 
@@ -67,10 +67,18 @@ class OwnTarget:
 
     def empty(self, node: int) -> int:
         """Its folder goes; the broker makes another one."""
-        data = self.folder / "data" / f"broker-{node}"
-        lost = sum(file.stat().st_size for file in data.rglob("*.log"))
-        shutil.rmtree(data)
-        return lost
+        return self._disk(node).empty()
+
+    def copy(self, node: int) -> Path:
+        """The broker's folder."""
+        return self._disk(node).copy()
+
+    def put_back(self, node: int, copy: Path) -> int:
+        """All of it."""
+        return self._disk(node).put_back(copy)
+
+    def _disk(self, node: int) -> Disk:
+        return Disk(self.folder / "data" / f"broker-{node}", self.folder / "copies")
 
     def _pid(self, node: int) -> int:
         said = (self.folder / "errors.log").read_text(errors="replace")

@@ -45,6 +45,7 @@ FAULTS: Mapping[str, Fault] = {
     "member_restart": clients.member,
     "transaction_version": operations.feature,
     "elr_version": operations.feature,
+    "older_disk": signals.older_disk,
 }
 
 

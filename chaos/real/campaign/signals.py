@@ -1,7 +1,8 @@
-"""Faults of processes: killed, asked to end, paused, started on an empty disk."""
+"""Faults of processes: killed, asked to end, paused, started on an empty or older disk."""
 
 import signal
 import time
+from collections.abc import Callable
 
 from chaos.real.campaign.effects import Effect
 from chaos.real.campaign.plan import CONTROLLER, Step
@@ -41,16 +42,35 @@ def disk(stage: Stage, step: Step) -> Effect:
 
     More than this no promise survives: an acknowledged record must have a copy left.
     """
+    return _loses(stage, lambda: stage.victim(step), stage.target.empty)
+
+
+def older_disk(stage: Stage, step: Step) -> Effect:
+    """A broker ends in good order, its disk is copied, and later it starts with that copy.
+
+    It loses what came since, under the same condition as with an empty disk.
+    """
+    node = stage.victim(step)
+    with stage.beside.others(), stage.node(node):
+        stage.target.end(node, signal.SIGTERM)
+        copy = stage.target.copy(node)
+        if not stage.over.is_set():
+            stage.target.start(node)
+    stage.wait(step.for_ms)
+    return _loses(stage, lambda: node, lambda _: stage.target.put_back(node, copy))
+
+
+def _loses(stage: Stage, victim: Callable[[], int], lose: Callable[[int], int]) -> Effect:
     with stage.beside.nobody():
         if not stage.until(WHOLE_S, stage.whole):
             return Effect.none(f"the cluster was not whole: {stage.lacking()}")
-        node = stage.victim(step)
+        node = victim()
         with stage.node(node):
             stage.target.end(node, signal.SIGKILL)
-            lost = stage.target.empty(node)
+            lost = lose(node)
             stage.target.start(node)
         stage.until(AGAIN_S, stage.whole)
-    return Effect(lost, "its logs were empty" * (not lost), f"broker {node}")
+    return Effect(lost, "no log was longer" * (not lost), f"broker {node}")
 
 
 def _down(stage: Stage, step: Step, node: int, number: int) -> Effect:

@@ -1,6 +1,7 @@
 """A cluster that a campaign breaks: what the faults and the clients need of it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from chaos.real.campaign.proxies import Proxies
@@ -35,6 +36,14 @@ class Target(Protocol):
 
     def empty(self, node: int) -> int:
         """Empty the log directories of a node that is down; how many bytes were lost."""
+        ...
+
+    def copy(self, node: int) -> Path:
+        """Copy the log directories of a node that is down; the place of the copy."""
+        ...
+
+    def put_back(self, node: int, copy: Path) -> int:
+        """Give a node that is down this copy in place of its disk; how many bytes are lost."""
         ...
 
 

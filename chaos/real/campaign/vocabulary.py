@@ -80,6 +80,10 @@ _KINDS = (
         *("elr_version", "downgrade {how}", "features", ("eligible.leader.replicas.version",)),
         *(0.5, 1_000, 12_000, _KAFKA),
     ),
+    Kind(
+        *("older_disk", "kill -9 {broker}, and start it with what its disk held before"),
+        *("bytes lost", ("",), 0.7, 1_000, 20_000),
+    ),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 OF_CLIENTS = tuple(name for name in KINDS if name.startswith("client_"))

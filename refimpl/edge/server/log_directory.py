@@ -225,7 +225,7 @@ class FileDirectory:
             self._lock = None
 
     def begin(self) -> Begun:
-        """One more than the process before, on disk before it is used."""
+        """A number above that of the process before, on disk before it is used."""
         return _begin([self])
 
     @property
@@ -313,7 +313,7 @@ class SeveralDirectories:
             one.release()
 
     def begin(self) -> Begun:
-        """One more than the process before, on every disk before it is used."""
+        """A number above that of the process before, on every disk before it is used."""
         return _begin(self._serving, are_all=len(self._serving) == len(self.directories))
 
     def registered(self, broker_epoch: int) -> None:
@@ -334,14 +334,14 @@ def _begin(directories: Sequence[FileDirectory], *, are_all: bool = True) -> Beg
 
     Nothing was lost only if all of them say so of the same process, and no directory is gone that
     it had: its logs would be made anew, and empty. One that cannot be read is remembered, because
-    a later process may be given other directories in its place. Where no directory knows a process
-    before, the clock gives the number: a disk that was emptied must not make the next process look
-    like the first one.
+    a later process may be given other directories in its place. The clock gives the number: a disk
+    that was emptied, or put back from a copy, must not make the next process look like an earlier
+    one. If the clock went back, the number before gives it.
     """
     lasts = [last for one in directories if (last := one.last_process()) is not None]
     ids = [one.directory_id for one in directories]
     found = LogDirectories.of(ids, map(_memory, lasts))
-    incarnation = max((last["incarnation"] + 1 for last in lasts), default=_clock_us())
+    incarnation = max([_clock_us(), *(last["incarnation"] + 1 for last in lasts)])
     before = [] if are_all else [one for last in lasts for one in last.get("directories", ())]
     for one in directories:
         one.begin_as(incarnation, list(dict.fromkeys([*ids, *before])))

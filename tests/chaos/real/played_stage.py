@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import define, evolve, field
@@ -87,6 +88,17 @@ class FakeTarget:
     def empty(self, node: int) -> int:
         assert self.down == {node}
         self.done.append(f"empty {node}")
+        return 1
+
+    def copy(self, node: int) -> Path:
+        assert self.down == {node}
+        self.done.append(f"copy {node}")
+        return Path(f"copy-of-{node}")
+
+    def put_back(self, node: int, copy: Path) -> int:
+        assert self.down == {node}
+        assert copy == Path(f"copy-of-{node}")
+        self.done.append(f"put_back {node}")
         return 1
 
 

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from chaos.real.campaign import transactions
+from chaos.real.campaign.disks import Disk
 from chaos.real.campaign.effects import Effect
 from chaos.real.campaign.explained import explained
 from chaos.real.campaign.judging import Find, Judged
@@ -20,7 +21,10 @@ from chaos.real.campaign.stage import Beside, Stage
 from chaos.real.campaign.vocabulary import KINDS
 from tests.chaos.real.played_stage import nothing, planned, something, stage_for
 
-OF_PROCESSES = ("crash", "stop", "pause", "disk", "controller_crash", "controller_pause")
+OF_PROCESSES = (
+    *("crash", "stop", "pause", "disk", "older_disk"),
+    *("controller_crash", "controller_pause"),
+)
 OF_LINKS = ("requests", "cut", "slow", "lag", "expire", "isr")
 
 
@@ -50,13 +54,14 @@ def test_a_fault_has_an_effect_and_is_undone(kind: str, who: int) -> None:
 
 
 def test_faults_beside_each_other_do_not_stop_a_node_that_is_down() -> None:
-    kinds = ("crash", "pause", "stop", "crash", "disk", "pause")
+    kinds = ("crash", "pause", "stop", "crash", "disk", "older_disk", "pause")
     stage = stage_for(*(Step(0, kind, who=1, for_ms=1, value=1) for kind in kinds))
     player = Player(stage)
     player.play()  # the fake target asserts that its nodes run when they are signalled
     assert player.broken == []
     assert Counter(said.split()[0] for said in stage.fake.done) == {
-        **{"SIGKILL": 3, "SIGTERM": 1, "SIGSTOP": 2, "SIGCONT": 2, "start": 4, "empty": 1}
+        **{"SIGKILL": 4, "SIGTERM": 2, "SIGSTOP": 2, "SIGCONT": 2, "start": 6},
+        **{"empty": 1, "copy": 1, "put_back": 1},
     }
 
 
@@ -107,6 +112,23 @@ def test_a_disk_is_lost_alone() -> None:
     thread.join(30)
     with beside.others():
         assert order == ["beside", "alone"]
+
+
+def test_an_older_disk_has_what_was_copied_and_nothing_else(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "data", tmp_path / "elsewhere" / "copies")
+    log = disk.data / "orders-0" / "00000000000000000000.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"early")
+    early = disk.copy()
+    log.write_bytes(b"early and late")
+    late = disk.copy()
+    (disk.data / "later-0").mkdir()
+    assert disk.put_back(early) == len(b" and late")
+    assert log.read_bytes() == b"early"
+    assert [one.name for one in disk.data.iterdir()] == ["orders-0"]
+    assert disk.put_back(late) == 0
+    assert disk.empty() == len(b"early and late")
+    assert not disk.data.exists()
 
 
 def played(plan: Plan, *faults: str) -> Played:

@@ -1,8 +1,10 @@
-"""A broker that comes back with an empty disk is another process, and leads nothing it has lost."""
+"""A broker that comes back with an empty or older disk is another process: it leads nothing that it
+has lost, and is copied to until it is in sync."""
 
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, move, rmtree
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from refimpl.edge.server.log_directory import FileDirectory
@@ -23,10 +25,22 @@ def begun(path: Path) -> int:
 
 def test_numbers_of_processes_grow_though_the_disk_forgets_them(tmp_path: Path) -> None:
     place = tmp_path / "log"
-    first, second = begun(place), begun(place)
-    assert second == first + 1
+    first = begun(place)
+    copytree(place, tmp_path / "copy")
+    second = begun(place)
     rmtree(place)
-    assert begun(place) > second
+    third = begun(place)
+    rmtree(place)
+    fourth = begun(tmp_path / "copy")
+    assert first < second < third < fourth
+
+
+def test_numbers_of_processes_grow_though_the_clock_goes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = begun(tmp_path)
+    monkeypatch.setattr("refimpl.edge.server.log_directory._clock_us", lambda: 1)
+    assert begun(tmp_path) == first + 1
 
 
 def test_a_leader_whose_disk_was_emptied_does_not_lead_on(tmp_path: Path) -> None:
@@ -50,3 +64,34 @@ def test_a_leader_whose_disk_was_emptied_does_not_lead_on(tmp_path: Path) -> Non
         read = consumer.consume(COUNT, PATIENCE_S)
         consumer.close()
         assert [one.value() for one in read] == [b"%d" % number for number in range(COUNT)]
+
+
+def test_a_broker_with_an_older_disk_is_in_sync_again(tmp_path: Path) -> None:
+    """Its number was that of its process before, so the controller kept it out of the ISR."""
+    with BlockingCluster(brokers=3, data=tmp_path / "logs") as cluster:
+        cluster.create_topic("t", assignments={0: [3, 1, 2]}, configs={"min.insync.replicas": "2"})
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+
+        def write() -> None:
+            for number in range(COUNT):
+                producer.produce("t", b"%d" % number)
+            assert producer.flush(PATIENCE_S) == 0
+
+        def all_in_sync() -> None:
+            cluster.until(lambda: set(cluster.isr("t", 0)) == {1, 2, 3})
+
+        write()
+        (place,) = (tmp_path / "logs").glob("*2")
+        cluster.stop(2)
+        copytree(place, tmp_path / "copy")
+        for _ in range(2):
+            cluster.restart(2)
+            all_in_sync()
+            write()
+            cluster.stop(2)
+        cluster.restart(2)
+        cluster.kill(2)
+        rmtree(place)
+        move(tmp_path / "copy", place)
+        cluster.restart(2)
+        all_in_sync()
