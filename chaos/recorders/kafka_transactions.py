@@ -275,6 +275,10 @@ class KafkaTransactionalId(TransactionModel):
         self.node, self.coordinator_epoch = line["node"], line["ce"]
         self.state_partition = line["sp"]
         self._commit_loaded(line)
+        if self._is_again(line):
+            self.no_step["an end that is written again, since it was not copied in time"] += 1
+            self.pending = Pending(line, None)
+            return
         if self.pending is not None:
             # The coordinator makes one change within another: the spec says that it may not.
             self._change(self.pending)
@@ -283,6 +287,12 @@ class KafkaTransactionalId(TransactionModel):
             asked.appended = kind(line) not in ("CompleteCommit", "CompleteAbort")
         self.pending = Pending(line, asked)
         self.changes += 1
+
+    def _is_again(self, line: Line) -> bool:
+        """True for the same completion once more: Kafka writes it until it is committed."""
+        before = self.pending.line if self.pending is not None else {}
+        same = all(before.get(name) == line[name] for name in ("node", "ce", *_COMPARED))
+        return same and kind(line) in ("CompleteCommit", "CompleteAbort")
 
     def _takes_effect(self, line: Line) -> None:
         pending = self.pending

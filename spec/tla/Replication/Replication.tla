@@ -29,8 +29,9 @@ ASSUME Dropped \in {"none", "cut", "compare", "answered", "leaderEpoch", "inForc
 (* "equalEpoch", news of the partition epoch that a leader knows settle what *)
 (* is pending; "notAttempted", a request behind one that still waits is not  *)
 (* sent, and takes the leader back; "resetFollowers", what a leader knows of *)
-(* its followers outlives its next election.                                 *)
-ASSUME AsKafka \subseteq {"incarnation", "equalEpoch", "notAttempted", "resetFollowers"}
+(* its followers outlives its next election; "waits", a leader waits for     *)
+(* whom it has not asked in yet.                                             *)
+ASSUME AsKafka \subseteq {"incarnation", "equalEpoch", "notAttempted", "resetFollowers", "waits"}
 
 \* @typeAlias: request = {from: Int, epoch: Int, incarnation: Int, end: Int, last: Int};
 \* @typeAlias: isrRequest = {leader: Int, epoch: Int, partitionEpoch: Int, isr: Set(Int), incarnations: Int -> Int};
@@ -107,7 +108,19 @@ LateFetch(f, l) == T!LateFetch(f, l) /\ IsrStays
 
 LogsStay == UNCHANGED <<leaderAndIsr, up, late, seen, decisions>>
 
-AdvanceHighWatermark(l) == LogsStay /\ A!AdvanceHighWatermark(l)
+(* Kafka's leader waits as well for a follower that is caught up, and that  *)
+(* cannot be asked in now: a request is under way, or was not attempted.    *)
+WaitToJoin(l) ==
+    /\ "waits" \in AsKafka /\ A!Leads(l)
+    /\ \E f \in Replicas \ A!Maximal(l) :
+        LET new == ends[l][f]
+        IN  /\ new > highWatermark[l] /\ new < Len(log[l])
+            /\ \A g \in A!Maximal(l) \ {l} : new < ends[l][g]
+            /\ highWatermark' = [highWatermark EXCEPT ![l] = new]
+            /\ committed' = IF new > Len(committed) THEN Take(log[l], new) ELSE committed
+    /\ UNCHANGED <<log, ends, roles, leaders, state, brokers, dialogue>>
+
+AdvanceHighWatermark(l) == LogsStay /\ (A!AdvanceHighWatermark(l) \/ WaitToJoin(l))
 ShrinkIsr(l, f) == LogsStay /\ A!ShrinkIsr(l, f)
 ShrinkIsrBySeveral(l, those) == LogsStay /\ A!ShrinkIsrBySeveral(l, those)
 ExpandIsr(l, f) == LogsStay /\ A!ExpandIsr(l, f)

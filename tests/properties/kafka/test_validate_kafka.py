@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 
 from chaos.recorders.kafka_lines import AgentLinesError, Recorded, read_lines
 from chaos.recorders.kafka_steps import ContradictingLinesError
+from chaos.recording import REPLICATION
 from properties.kafka import judged as judging
 from properties.kafka.known import read_known
 from properties.tla.specs import SpecTree
 from properties.tla.tracecheck import validate_all
-from properties.tla.tracefile import Trace
+from properties.tla.tracefile import Trace, TraceEvent
 from properties.tla.validate_command import validate
 
 RUNS = Path(__file__).with_name("runs")
@@ -96,6 +98,37 @@ def test_a_rejection_that_nothing_explains_fails_the_run(monkeypatch: pytest.Mon
     told = CliRunner().invoke(validate, ["--kafka", str(RUNS / "missed-epoch")])
     assert told.exit_code == 1
     assert "step 95 is explained by no row" in told.output
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(("new", "explained"), [(1, "waits-to-join"), (2, ""), (3, None)])
+def test_a_leader_may_wait_for_a_follower_that_it_has_not_asked_in(
+    new: int, explained: str | None
+) -> None:
+    """Replica 3 is out of the ISR and has one record of three; replica 2 is in it and has two."""
+    follows, laggard = {"f": 2, "l": 1}, {"f": 3, "l": 1}
+    steps: list[tuple[str, dict[str, int]]] = [
+        *[("Write", {"l": 1})] * 3,
+        *[
+            ("ShrinkIsr", laggard),
+            ("AlterPartition", {"l": 1, "e": 1}),
+            ("TakeIsrAnswer", {"l": 1}),
+        ],
+        *[("Fetch", {**follows, "n": 2}), ("FetchLost", follows)],
+        *[("Fetch", {**laggard, "n": 1}), ("FetchLost", laggard)],
+    ]
+    events = [TraceEvent(n, name, params, {}) for n, (name, params) in enumerate(steps, start=1)]
+    mark = {"highWatermark": [new, 0, 0]}
+    events.append(TraceEvent(len(events) + 1, "AdvanceHighWatermark", {"l": 1}, mark))
+    trace = Trace(Path("made-up"), "run", "Replication", "t:0", REPLICATION, events)
+    (verdict,) = validate_all([trace], SpecTree())
+    assert verdict.accepted == (explained == "")
+    if explained != "":
+        assert verdict.event == len(events)
+        rows = [row for row in read_known() if row.explains(verdict)]
+        (again,) = validate_all([evolve(trace, constants=rows[0].applied(REPLICATION))], SpecTree())
+        assert [row.name for row in rows] == ["waits-to-join"]
+        assert again.accepted == (explained is not None)
 
 
 def test_each_explanation_has_its_row_and_its_report() -> None:

@@ -127,6 +127,18 @@ def given_up(lines: CoordinatorLines) -> None:
     lines.transaction()
 
 
+def written_again(lines: CoordinatorLines) -> None:
+    """The record of a completion is not copied in time, and the coordinator writes it again."""
+    lines.add()
+    lines.end()
+    lines.markers()
+    lines.state, lines.parts = lines.state.replace("PREPARE", "COMPLETE"), ()
+    lines.append("")
+    lines.change("")
+    lines.load(2, lines.record())
+    lines.transaction()
+
+
 def lost(lines: CoordinatorLines) -> None:
     """The next coordinator has not the record of the change that was under way."""
     before = lines.record()
@@ -161,7 +173,7 @@ def deleted(lines: CoordinatorLines) -> None:
 
 ALLOWED = [
     f"{play.__name__}-{version}"
-    for play in (moved, asked_once_more, given_up, lost, kept, deleted)
+    for play in (moved, asked_once_more, given_up, written_again, lost, kept, deleted)
     for version in (1, 2)
     if (play, version) != (asked_once_more, 1)  # its ends give no epoch
 ]
@@ -232,6 +244,10 @@ def completes_early(lines: CoordinatorLines) -> None:
     lines.complete()
 
 
+def completes_twice(lines: CoordinatorLines) -> None:
+    lines.complete()
+
+
 def takes_an_old_epoch(lines: CoordinatorLines) -> None:
     number = lines.ask("add", lines.epoch - 1, parts=[*lines.partitions])
     lines.state, lines.parts = "ONGOING", lines.partitions
@@ -260,16 +276,24 @@ REJECTED = [
     ("changes_twice", "EndTxn"),
     ("forgets_the_id", "Failover"),
     ("completes_early", "Complete"),
+    ("completes_twice", "Complete"),
     ("takes_an_old_epoch", "AddPartition"),
     ("gives_an_epoch_twice", "InitAgain"),
     ("keeps_the_epoch", "Apply"),
     ("loads_another_state", "Failover"),
 ]
 PLAYED = (
-    *(moved, asked_once_more, given_up, lost, kept, deleted),
+    *(moved, asked_once_more, given_up, written_again, lost, kept, deleted),
     *(revives, acts_early, drops_markers, aborts_for_a_zombie),
-    *(answers_before_it_is_committed, changes_twice, forgets_the_id, completes_early),
-    *(takes_an_old_epoch, gives_an_epoch_twice, keeps_the_epoch, loads_another_state),
+    *(answers_before_it_is_committed, changes_twice, forgets_the_id),
+    *(
+        completes_early,
+        completes_twice,
+        takes_an_old_epoch,
+        gives_an_epoch_twice,
+        keeps_the_epoch,
+        loads_another_state,
+    ),
 )
 
 
