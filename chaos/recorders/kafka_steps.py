@@ -6,7 +6,7 @@ The spec counts from 1 where Kafka counts from 0, and its replica 1 is the first
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -50,6 +50,14 @@ class KafkaReplica:
     unregistered_leader: bool = False
     #: Its last moves of the high watermark, and where to
     moves: list[tuple[int, TracePlace]] = field(factory=list[tuple[int, TracePlace]])
+    #: As a leader: followers whose fetch it has read, and not taken into account yet
+    unheard: set[int] = field(factory=set[int])
+    #: As a leader: the ends of its followers, by the fetches that it has read
+    ends: dict[int, int] = field(factory=dict[int, int])
+    #: As a leader: the ISR that it has asked for
+    wanted: frozenset[int] = frozenset()
+    #: Its last move came meanwhile; another one may follow that takes the fetch into account
+    early: bool = False
 
     def __attrs_post_init__(self) -> None:
         self.first = self.loaded = self.process
@@ -260,8 +268,12 @@ class KafkaPartition:
         settles = line["pe"] > one.partition_epoch or (line["was"] and not line["pending"])
         one.epoch, one.partition_epoch, one.leads = line["epoch"], line["pe"], True
         one.isr, one.up, one.place = frozenset(line["isr"]), True, None
+        if newer or settles:
+            one.wanted = frozenset()
         if newer:
             one.moves.clear()
+            one.unheard.clear()
+            one.ends.clear()
             params = {"r": self.numbers[who], "e": one.epoch + 1}
             left = self._left(who, "epoch", "isr", "highWatermark", "partitionEpoch")
             self._add("BecomeLeader", params, **left)
@@ -286,11 +298,24 @@ class KafkaPartition:
             raise ContradictingLinesError(said)
 
     def _mark(self, who: int, line: Line) -> None:
-        one = self.replicas[who]
+        one, steps = self.replicas[who], self.trace.steps
+        if one.early and one.moves and _last_but_writes(steps) is one.moves[-1][1]:
+            steps.remove(one.moves.pop()[1])
+            self.inferred["a high watermark that moved before a fetch was heard"] += 1
         one.high_watermark = line["hw"]
         left = self._left(who, "highWatermark")
-        self._add("AdvanceHighWatermark", {"l": self.numbers[who]}, **left)
-        one.moves = [*one.moves[1 - _MOVES_BACK :], (line["hw"], self.trace.steps[-1])]
+        action = "WaitToJoin" if self._waits(who, line) else "AdvanceHighWatermark"
+        self._add(action, {"l": self.numbers[who]}, **left)
+        one.moves = [*one.moves[1 - _MOVES_BACK :], (line["hw"], steps[-1])]
+        one.early = bool(one.unheard)
+
+    def _waits(self, who: int, line: Line) -> bool:
+        """True if it is the end of a follower that is not in the ISR, and that nobody asked in."""
+        one, mark = self.replicas[who], line["hw"]
+        maximal = {who, *one.isr, *one.wanted}
+        in_isr = [one.ends.get(broker, NOBODY) for broker in maximal - {who}]
+        others = [end for broker, end in one.ends.items() if broker not in maximal]
+        return mark < min(in_isr, default=line["end"]) and mark < line["end"] and mark in others
 
     def _truncated(self, who: int, line: Line) -> None:
         one = self.replicas[who]
@@ -332,6 +357,9 @@ class KafkaPartition:
         otherwise = "FetchLost" if counts else None
         one.place = self.trace.reserve(self.now_ms, params, otherwise)
         one.asked_from, one.read_mark = line["off"], line["hw"]
+        if counts:
+            self.replicas[who].unheard.add(follower)
+            self.replicas[who].ends[follower] = line["off"]
         moves = self.replicas[who].moves
         passed = [place for mark, place in moves if mark > line["hw"]]
         if passed:
@@ -342,7 +370,8 @@ class KafkaPartition:
     def _fetch(self, follower: int, leader: int) -> dict[str, Json]:
         return {"f": self.numbers[follower], "l": self.numbers[leader]}
 
-    def _heard(self, _: int, line: Line) -> None:
+    def _heard(self, who: int, line: Line) -> None:
+        self.replicas[who].unheard.discard(line["f"])
         if line["now"] != line["epoch"]:
             self.no_step["heard in another epoch than it was read in"] += 1
 
@@ -360,7 +389,8 @@ class KafkaPartition:
     # The ISR
 
     def _asked(self, who: int, line: Line) -> None:
-        isr, wanted = self.replicas[who].isr, {broker for broker, _ in line["members"]}
+        isr, wanted = self.replicas[who].isr, frozenset(broker for broker, _ in line["members"])
+        self.replicas[who].wanted = wanted
         leader, gone = self.numbers[who], sorted(isr - wanted)
         for one in sorted(wanted - isr):
             self._add("ExpandIsr", {"l": leader, "f": self.numbers[one]})
@@ -384,6 +414,7 @@ class KafkaPartition:
             self._settled(who, "TakeIsrAnswer")
 
     def _settled(self, who: int, action: str) -> None:
+        self.replicas[who].wanted = frozenset()
         left = self._left(who, "isr", "partitionEpoch")
         self._add(action, {"l": self.numbers[who]}, **left)
 
@@ -461,6 +492,10 @@ class KafkaPartition:
                 self._add("Fence", params, **self._in_force())
         else:
             self._add("ChangeOther", {}, **self._in_force())
+
+
+def _last_but_writes(steps: Sequence[TracePlace]) -> TracePlace | None:
+    return next((step for step in reversed(steps) if step.action != "Write"), None)
 
 
 class ContradictingLinesError(ValueError):

@@ -62,7 +62,7 @@ def read_known() -> Sequence[Known]:
 
 def _fields(verdict: TraceVerdict) -> set[str]:
     return {
-        change.path.partition("[")[0]
+        change.path
         for one in verdict.mismatches
         for change in changed({one.variable: one.spec}, {one.variable: one.logged})
     }

@@ -108,19 +108,21 @@ LateFetch(f, l) == T!LateFetch(f, l) /\ IsrStays
 
 LogsStay == UNCHANGED <<leaderAndIsr, up, late, seen, decisions>>
 
-(* Kafka's leader waits as well for a follower that is caught up, and that  *)
-(* cannot be asked in now: a request is under way, or was not attempted.    *)
+AdvanceHighWatermark(l) == LogsStay /\ A!AdvanceHighWatermark(l)
+
+(* The high watermark of Kafka's leader waits as well for a follower that is*)
+(* caught up, and that it cannot ask in now: a request is under way, or was *)
+(* not attempted.                                                           *)
 WaitToJoin(l) ==
-    /\ "waits" \in AsKafka /\ A!Leads(l)
+    /\ "waits" \in AsKafka
+    /\ A!Leads(l)
     /\ \E f \in Replicas \ A!Maximal(l) :
         LET new == ends[l][f]
         IN  /\ new > highWatermark[l] /\ new < Len(log[l])
             /\ \A g \in A!Maximal(l) \ {l} : new < ends[l][g]
             /\ highWatermark' = [highWatermark EXCEPT ![l] = new]
             /\ committed' = IF new > Len(committed) THEN Take(log[l], new) ELSE committed
-    /\ UNCHANGED <<log, ends, roles, leaders, state, brokers, dialogue>>
-
-AdvanceHighWatermark(l) == LogsStay /\ (A!AdvanceHighWatermark(l) \/ WaitToJoin(l))
+    /\ LogsStay /\ UNCHANGED <<log, ends, epoch, incarnation, leaders, state, brokers, dialogue>>
 ShrinkIsr(l, f) == LogsStay /\ A!ShrinkIsr(l, f)
 ShrinkIsrBySeveral(l, those) == LogsStay /\ A!ShrinkIsrBySeveral(l, those)
 ExpandIsr(l, f) == LogsStay /\ A!ExpandIsr(l, f)
@@ -231,6 +233,7 @@ Restart(r, checkpoint, kept) ==
 Next ==
     \/ \E l \in Replicas : Write(l)
     \/ \E l \in Replicas : AdvanceHighWatermark(l)
+    \/ \E l \in Replicas : WaitToJoin(l)
     \/ \E f, l \in Replicas, n \in 0..MaxRecords : Fetch(f, l, n)
     \/ \E f, l \in Replicas : FetchLost(f, l)
     \/ \E f, l \in Replicas : Truncate(f, l)

@@ -3,6 +3,8 @@
 from itertools import count
 from typing import Any
 
+import pytest
+
 from chaos.recorders.kafka_recorder import KafkaRecorder
 
 CONTROLLER, BROKERS = 100, (1, 2, 3)
@@ -131,3 +133,48 @@ def test_a_killed_process_is_the_one_that_counts_until_the_next_has_loaded_its_l
     (one,) = recorder.all
     actions = [event.action for event in one.trace.events("x")]
     assert actions == ["Write", "Write", "FetchLost", "Restart", "LateFetch"]
+
+
+@pytest.mark.parametrize("beside", ["heard", "write", "read"])
+def test_a_high_watermark_that_moves_before_a_fetch_is_heard_moves_on_when_it_is(
+    beside: str,
+) -> None:
+    """Two threads of the leader: one has read a fetch, the other one moves the high watermark."""
+    recorder = led()
+    taken(recorder, 1, "read", p="t-0", hw=0, end=2, **{**READ, "off": 2})
+    taken(recorder, 1, "hw", p="t-0", old=0, hw=1, end=2)
+    if beside == "write":
+        written(recorder, 2, 3)
+    elif beside == "read":
+        taken(recorder, 1, "read", p="t-0", hw=1, end=2, **{**READ, "f": 3})
+    for follower in (2, 3):
+        taken(recorder, 1, "heard", p="t-0", f=follower, epoch=0, now=0)
+    taken(recorder, 1, "hw", p="t-0", old=1, hw=2, end=2)
+    taken(recorder, 1, "hw", p="t-0", old=2, hw=3, end=3)
+    (one,) = recorder.all
+    moves = [event for event in one.trace.events("x") if event.action == "AdvanceHighWatermark"]
+    marks = [event.after["highWatermark"] for event in moves]
+    assert marks == [[mark, 0, 0] for mark in ((1, 2, 3) if beside == "read" else (2, 3))]
+    merged = one.inferred["a high watermark that moved before a fetch was heard"]
+    assert merged == (beside != "read")
+
+
+@pytest.mark.parametrize(("end", "asked", "waits"), [(1, 0, True), (1, 1, False), (2, 0, False)])
+def test_a_high_watermark_waits_for_a_follower_that_is_not_asked_in(
+    end: int, asked: bool, waits: bool
+) -> None:
+    """Broker 3 is out of the ISR, and the high watermark stops at its end before broker 2's."""
+    recorder = led()
+    smaller: dict[str, Any] = {"epoch": 0, "pe": 1, "isr": [1, 2], "lead": 1}
+    taken(recorder, 1, "leader", p="t-0", hw=0, end=2, pending=False, was=False, **smaller)
+    for follower, at in ((2, 2), (3, end)):
+        read = {**READ, "f": follower, "off": at}
+        taken(recorder, 1, "read", p="t-0", hw=0, end=2, **read)
+    if asked:
+        members = [[broker, 7] for broker in BROKERS]
+        taken(recorder, 1, "asked", p="t-0", epoch=0, pe=1, members=members)
+    taken(recorder, 1, "hw", p="t-0", old=0, hw=1, end=2)
+    (one,) = recorder.all
+    assert [*one.trace.events("x")][-1].action == (
+        "WaitToJoin" if waits else "AdvanceHighWatermark"
+    )
