@@ -32,7 +32,13 @@ BY_NAME = {
         *("tests/refimpl/storage", "tests/refimpl/dump"),
         "tests/refimpl/broker/test_log_manager.py",
     ),
-    "refimpl.api": ("tests/wire/test_recorded.py", "tests/wire/test_two_of_a_thing.py"),
+    "refimpl.api": (
+        *("tests/wire/test_recorded.py", "tests/wire/test_two_of_a_thing.py"),
+        *("tests/wire/test_authorization.py", "tests/wire/test_log_dirs.py"),
+        *("tests/wire/test_telemetry.py", "tests/wire/test_features.py"),
+        *("tests/wire/test_quotas.py", "tests/wire/test_changes_of_many.py"),
+        *("tests/wire/test_config_resources.py", "tests/wire/test_generated.py"),
+    ),
     "refimpl.edge.server": (
         *("tests/refimpl/edge/test_connections.py", "tests/refimpl/edge/test_failing.py"),
         *("tests/refimpl/edge/test_hostile.py", "tests/refimpl/edge/test_limits.py"),
