@@ -36,9 +36,10 @@ _RECORD = re.compile(r"(\w+)(?:@(\d+))?(?::(\w+))?(?:\((.*)\))?")
 
 @frozen
 class Story:
-    """A case of a file: words about it, its title, its calls, and evidence to leave out."""
+    """A case of a file: words and settings, its title, its calls, and evidence to leave out."""
 
     words: list[str]
+    settings: dict[str, Any]
     title: str
     calls: list[Call] = field(factory=list[Call])
     without: list[str] = field(factory=list[str])
@@ -47,7 +48,8 @@ class Story:
 def stories(name: str) -> dict[str, Story]:
     """The cases of a file of `data/stories`, by title.
 
-    Each is `WORDS: TITLE` and, indented, its calls, and `without` the evidence that is left out.
+    Each is `WORDS NAME=VALUE: TITLE | CALLS`: words and settings mean what the test makes of them.
+    Indented lines have more calls, or `without` the evidence that is left out.
     """
     found: list[Story] = []
     defined = dict(DEFINED)
@@ -58,8 +60,11 @@ def stories(name: str) -> dict[str, Story]:
         if definition := re.fullmatch(r"([A-Z_0-9]+) = (.*)", line):
             defined[definition[1]] = definition[2]
         elif not line.startswith(" "):
-            words, _, title = text.partition(": ")
-            found.append(Story(words.split(), title))
+            head, _, rest = text.partition(": ")
+            title, _, calls = rest.partition(" | ")
+            words = [word.replace("-", " ") for word in head.split() if "=" not in word]
+            settings = dict(_value(word) for word in head.split() if "=" in word)
+            found.append(Story(words, settings, title, story(calls, **defined)))
         elif text.startswith("without "):
             found[-1].without.append(text.removeprefix("without "))
         else:
