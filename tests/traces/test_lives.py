@@ -1,6 +1,7 @@
 """A group that was deleted, or has expired, and is made again: another one under the same name."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from tests.traces.fixture import Line
 from tests.traces.judging import judged, judged_lines
 from tests.traces.search import broken_somewhere
-from tests.traces.small import PARTITION, record, scan, trace
+from tests.traces.small import Call, trace
+from tests.traces.stories import story
 from traces.second_checker.read import from_lines
 from traces.verdicts.verdict import HOLDS, NOT_CHECKED, VIOLATED
 
@@ -17,38 +19,30 @@ ROOT = Path(__file__).parents[2]
 CASES = Path(os.environ.get("HIGHWATER_SHARED", ROOT.parent / "shared")) / "cases"
 GROUPED = ("G1", "G4", "G5", "G6", "G7", "G8", "G9", "G10", "G11", "G12", "C6", "T9", "T10")
 MINUTE = 60_000_000_000
-Call = tuple[str, str, dict[str, Any]]
+NAMED = {"FIRST": "group=g generation=1", "ALL": "1@0 2@1 3@2"}
+calls = partial(story, **NAMED)
 
 
-def member(process: str, generation: int, offset: int, *, protocol: str = "") -> list[Call]:
+def member(process: str, generation: int, offset: int) -> list[Call]:
     """A member's whole life: it reads all, commits, and leaves."""
-    named = {"group": "g", "member": process + protocol, "generation": generation}
-    given = {"records": [record(1, 0), record(2, 1), record(3, 2)][:offset], "group": "g"}
-    return [
-        (process, "subscribe", {"topics": ["t"], "group": "g"}),
-        (process, "assigned", {"partitions": [PARTITION], **named}),
-        (process, "poll", {**given, "isolation": "read_committed"}),
-        (process, "process", given),
-        (process, "commit", {"offsets": {PARTITION: offset}, **named}),
-        (process, "revoked", {"partitions": [PARTITION], **named}),
-        (process, "close", {}),
-    ]
+    of = f"group=g member={process}#0 generation={generation}"
+    given = " ".join(f"{n + 1}@{n}" for n in range(offset)) + " group=g"
+    return story(
+        f'{process} subscribe topics=["t"] group=g; {process} assigned {of}; '
+        f"{process} poll {given}; {process} process {given}; "
+        f"{process} commit {of} offsets={offset}; {process} revoked {of}; {process} close"
+    )
 
 
-def asked(process: str, offset: int | None) -> Call:
-    """A question for the committed offset, and its answer."""
-    about = {"partitions": [PARTITION], "group": "g"}
-    return process, "committed", {**about, "offsets": {} if offset is None else {PARTITION: offset}}
-
-
-SENT: list[Call] = [("p#0", "send", {"records": [record(n + 1, n)]}) for n in range(3)]
-DELETED: Call = ("a#0", "delete_groups", {"group": "g"})
+SENT = story("p send 1@0; p send 2@1; p send 3@2")
+DELETED = story("a delete_groups group=g")
+DELETED_OFFSETS = story('a delete_offsets group=g partitions=["t:0"]')
 
 
 def run(*calls: Call, **settings: Any) -> tuple[dict[str, list[Line]], dict[str, Any]]:
     """These calls, one after the other, and the final scan; files that close stay closed."""
     closing = [process for process, op, _ in calls if op == "close"]
-    lines, meta = trace(*SENT, *calls, scan(*(record(n + 1, n) for n in range(3)), end=3))
+    lines, meta = trace(*SENT, *calls, *story("scan 1@0 2@1 3@2 end=3"))
     for process in closing:
         lines[process].pop()  # `trace` closes everybody at the end
     for name in list(meta["consumers"]):
@@ -67,36 +61,27 @@ def accused(tmp_path: Path, lines: dict[str, list[Line]], meta: dict[str, Any]) 
     return found & set(GROUPED)
 
 
-AGAIN: dict[str, list[Call]] = {
-    "nobody tells": [*member("c0#0", 1, 3), *member("c1#0", 1, 2)],
-    "an administrator tells": [*member("c0#0", 1, 3), DELETED, *member("c1#0", 1, 2)],
-    "twice": [*member("c0#0", 1, 3), *member("c1#0", 1, 2), *member("c2#0", 1, 1)],
+AGAIN = {
+    "nobody tells": [*member("c0", 1, 3), *member("c1", 1, 2)],
+    "an administrator tells": [*member("c0", 1, 3), *DELETED, *member("c1", 1, 2)],
+    "twice": [*member("c0", 1, 3), *member("c1", 1, 2), *member("c2", 1, 1)],
     "after some rebalances": [
-        *member("c0#0", 1, 3)[:2],
-        ("c0#0", "assigned", {"partitions": [PARTITION], "group": "g", "generation": 4}),
-        ("c0#0", "close", {}),
-        *member("c1#0", 1, 3),
-        *member("c2#0", 2, 3),
+        *member("c0", 1, 3)[:2],
+        *story("c0 assigned group=g generation=4; c0 close"),
+        *member("c1", 1, 3),
+        *member("c2", 2, 3),
     ],
     "and nothing is committed": [
-        *member("c0#0", 1, 3),
-        ("c1#0", "subscribe", {"topics": ["t"], "group": "g"}),
-        ("c1#0", "assigned", {"partitions": [PARTITION], "group": "g", "generation": 1}),
-        asked("c1#0", None),
-        (
-            "c1#0",
-            "reset",
-            {"partitions": [PARTITION], "offsets": {PARTITION: 0}, "reason": "no_offset"}
-            | {"group": "g"},
-        ),
-        ("c1#0", "close", {}),
+        *member("c0", 1, 3),
+        *calls("""
+            c1 subscribe topics=["t"] group=g; c1 assigned FIRST; c1 committed group=g offsets={}
+            c1 reset partitions=["t:0"] offsets=0 reason=no_offset group=g; c1 close
+        """),
     ],
     "a member of the other topic stays": [
-        ("c3#0", "subscribe", {"topics": ["u"], "group": "g"}),
-        ("c3#0", "assigned", {"partitions": ["u:0"], "group": "g", "generation": 1}),
-        *member("c0#0", 2, 3),
-        asked("c3#0", None),
-        ("c3#0", "close", {}),
+        *calls('c3 subscribe topics=["u"] group=g; c3 assigned FIRST partitions=["u:0"]'),
+        *member("c0", 2, 3),
+        *calls("c3 committed group=g offsets={}; c3 close"),
     ],
 }
 
@@ -111,48 +96,27 @@ def test_a_group_that_is_made_again_is_accused_of_nothing(
     assert accused(tmp_path, lines, meta) == set()
 
 
-NAMED = {"group": "g", "generation": 1}
-BREACHES: dict[str, tuple[list[Call], str]] = {
-    "two owners in the second life": (
-        [
-            *member("c0#0", 1, 3),
-            *member("c1#0", 1, 2)[:4],
-            *member("c2#0", 1, 2)[:4],
-            ("c1#0", "commit", {"offsets": {PARTITION: 2}, **NAMED}),
-        ],
-        "G1",
-    ),
-    "an old generation in the second life": (
-        [
-            *member("c0#0", 1, 3),
-            *member("c1#0", 1, 2)[:4],
-            *member("c2#0", 2, 2)[:4],
-            ("c1#0", "commit", {"offsets": {PARTITION: 2}, **NAMED}),
-        ],
-        "G4",
-    ),
+FIRST_LIFE, SECOND_LIFE = member("c0", 1, 3), member("c1", 1, 2)
+IN_SECOND, COMMITS = [*FIRST_LIFE, *SECOND_LIFE[:4]], calls("c1 commit FIRST offsets=2")
+BREACHES = {
+    "two owners in the second life": ([*IN_SECOND, *member("c2", 1, 2)[:4], *COMMITS], "G1"),
+    "an old generation in the second life": ([*IN_SECOND, *member("c2", 2, 2)[:4], *COMMITS], "G4"),
     "back in the second life": (
-        [
-            *member("c0#0", 1, 3),
-            *member("c1#0", 1, 2)[:5],
-            ("c1#0", "commit", {"offsets": {PARTITION: 1}, **NAMED}),
-        ],
+        [*FIRST_LIFE, *SECOND_LIFE[:5], *calls("c1 commit FIRST offsets=1")],
         "G5",
     ),
     "gone while a member is there": (
-        [*member("c0#0", 1, 3), *member("c1#0", 1, 2)[:5], asked("c1#0", None)],
+        [*FIRST_LIFE, *SECOND_LIFE[:5], *story("c1 committed group=g offsets={}")],
         "G7",
     ),
     "what was deleted comes back": (
-        [*member("c0#0", 1, 3), DELETED, *member("c1#0", 1, 2)[:2], asked("c1#0", 3)],
+        [*FIRST_LIFE, *DELETED, *SECOND_LIFE[:2], *story("c1 committed group=g offsets=3")],
         "G7",
     ),
     "deleted offsets come back": (
         [
-            *member("c0#0", 1, 3),
-            ("a#0", "delete_offsets", {"group": "g", "partitions": [PARTITION]}),
-            *member("c1#0", 2, 2)[:2],
-            asked("c1#0", 3),
+            *(*FIRST_LIFE, *DELETED_OFFSETS, *member("c1", 2, 2)[:2]),
+            *story("c1 committed group=g offsets=3"),
         ],
         "G7",
     ),
@@ -161,19 +125,19 @@ BREACHES: dict[str, tuple[list[Call], str]] = {
 
 @pytest.mark.parametrize("case", BREACHES)
 def test_a_breach_inside_one_life_is_found(case: str, tmp_path: Path) -> None:
-    calls, id = BREACHES[case]
-    assert id in accused(tmp_path, *run(*calls))
+    made, id = BREACHES[case]
+    assert id in accused(tmp_path, *run(*made))
 
 
-GONE = [*member("c0#0", 1, 3), *member("c1#0", 2, 2)[:2], asked("c1#0", None)]
+GONE = [*FIRST_LIFE, *member("c1", 2, 2)[:2], *story("c1 committed group=g offsets={}")]
 
 
 @pytest.mark.parametrize(
     ("reported", "minutes", "expected"),
     [
         ([], None, NOT_CHECKED),  # an operator may have deleted it
-        ([DELETED], None, HOLDS),
-        ([("a#0", "delete_offsets", {"group": "g", "partitions": [PARTITION]})], None, HOLDS),
+        (DELETED, None, HOLDS),
+        (DELETED_OFFSETS, None, HOLDS),
         ([], 1, HOLDS),  # it has expired
         ([], 100, NOT_CHECKED),
     ],
@@ -196,27 +160,20 @@ def test_what_is_gone_was_deleted_or_has_expired(
 def test_offsets_that_an_operator_sets_are_where_the_group_goes_on(
     policy: str, tmp_path: Path
 ) -> None:
-    ahead = ("a#0", "alter_offsets", {"group": "g", "offsets": {PARTITION: 2}})
-    later = member("c1#0", 2, 3)
-    later[2:4] = [
-        asked("c1#0", 2),
-        ("c1#0", "poll", {"records": [record(3, 2)], "group": "g", "isolation": "read_committed"}),
-        ("c1#0", "process", {"records": [record(3, 2)], "group": "g"}),
-    ]
-    lines, meta = run(*member("c0#0", 1, 1), ahead, *later, auto_offset_reset=policy)
+    later = member("c1", 2, 3)
+    asked = "c1 committed group=g offsets=2"
+    later[2:4] = story(f"{asked}; c1 poll 3@2 group=g; c1 process 3@2 group=g")
+    made = *member("c0", 1, 1), *story("a alter_offsets group=g offsets=2"), *later
+    lines, meta = run(*made, auto_offset_reset=policy)
     assert accused(tmp_path / "1", lines, meta) == set()
     del lines["a#0"], meta["processes"]
     assert "G7" in accused(tmp_path / "2", lines, meta)  # nobody set it
 
 
 def test_an_expired_group_that_begins_at_the_end_owes_nothing_below(tmp_path: Path) -> None:
-    later = member("c1#0", 1, 3)
-    last = {"records": [record(3, 2)], "group": "g"}
-    later[2:4] = [
-        ("c1#0", "poll", {**last, "isolation": "read_committed"}),
-        ("c1#0", "process", last),
-    ]
-    healthy = [*member("c0#0", 1, 1), *later]
+    later = member("c1", 1, 3)
+    later[2:4] = story("c1 poll 3@2 group=g; c1 process 3@2 group=g")
+    healthy = [*member("c0", 1, 1), *later]
     assert accused(tmp_path / "1", *run(*healthy, auto_offset_reset="latest")) == set()
     assert {"G8", "G10"} <= accused(tmp_path / "2", *run(*healthy, auto_offset_reset="earliest"))
 
