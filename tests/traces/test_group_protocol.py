@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.traces.judging import judged_lines
-from tests.traces.small import record, scan, trace
+from tests.traces.small import trace
+from tests.traces.stories import story
 
-OLD = ("c0#0", "assigned", {"partitions": ["t:0"], "group": "g", "generation": 3})
-NEW = ("c1#0", "assigned", {"partitions": ["t:1"], "group": "g", "generation": 5})
-COMMIT = ("c0#0", "commit", {"offsets": {"t:0": 1}, "group": "g", "generation": 3})
-SAME = ("c1#0", "assigned", {"partitions": ["t:0"], "group": "g", "generation": 3})
-SENT = ("p0#0", "send", {"records": [record(1, 0)]})
+OLD = "p0 send 1@0; c0 assigned group=g generation=3"
+NEW = 'c1 assigned partitions=["t:1"] group=g generation=5'
+COMMIT = "c0 commit offsets=1 group=g generation=3"
+SAME = "c1 assigned group=g generation=3"
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ SENT = ("p0#0", "send", {"records": [record(1, 0)]})
     [("classic", "violated"), ("consumer", "not checked"), (None, "not checked")],
 )
 @pytest.mark.parametrize(
-    ("id", "calls"), [("G4", (OLD, NEW, COMMIT)), ("G1", (OLD, SAME))], ids=["G4", "G1"]
+    ("id", "calls"), [("G4", f"{NEW}; {COMMIT}"), ("G1", SAME)], ids=["G4", "G1"]
 )
 def test_only_the_classic_protocol_has_generations_of_the_group(
-    id: str, calls: tuple[object, ...], protocol: str | None, expected: str, tmp_path: Path
+    id: str, calls: str, protocol: str | None, expected: str, tmp_path: Path
 ) -> None:
-    lines, meta = trace(SENT, *calls, scan(record(1, 0), end=1))  # pyright: ignore[reportArgumentType]
+    lines, meta = trace(*story(f"{OLD}; {calls}; scan 1@0 end=1"))
     for consumer in meta["consumers"].values():
         consumer["group_protocol"] = protocol
         if protocol is None:
@@ -41,8 +41,7 @@ def test_whatever_the_protocol_is_a_commit_of_the_newest_generation_holds(
     protocol: str | None, tmp_path: Path
 ) -> None:
     """A commit that no protocol forbids holds under any; under KIP-848 nothing is promised."""
-    newer = ("c0#0", "commit", {"offsets": {"t:0": 1}, "group": "g", "generation": 5})
-    lines, meta = trace(SENT, OLD, NEW, newer, scan(record(1, 0), end=1))
+    lines, meta = trace(*story(f"{OLD}; {NEW}; {COMMIT} generation=5; scan 1@0 end=1"))
     for consumer in meta["consumers"].values():
         consumer["group_protocol"] = protocol
     meta["topics"]["t"]["partitions"] = 2

@@ -6,25 +6,20 @@ from typing import Any
 import pytest
 
 from tests.traces.judging import judged_lines
-from tests.traces.small import Call, Lines, record, scan, sent, trace
+from tests.traces.small import Lines, trace
+from tests.traces.stories import story
 from traces.second_checker import Confirmed, Refuted, from_lines, opinion_on
 from traces.verdicts.verdict import HOLDS, NOT_CHECKED, VIOLATED
 
-GROUP: dict[str, Any] = {"group": "g", "partitions": ["t:0"], "generation": 1}
 #: A group that had committed nothing is given the second record, and commits what is behind it.
-CALLS: tuple[Call, ...] = (
-    sent("p0#0", 1, 0),
-    sent("p0#0", 2, 1),
-    ("c0#0", "committed", {"offsets": {}, **GROUP}),
-    ("c0#0", "poll", {"records": [record(2, 1)], **GROUP}),
-    ("c0#0", "process", {"records": [record(2, 1)], **GROUP}),
-    ("c0#0", "commit", {"offsets": {"t:0": 2}, **GROUP}),
-    scan(record(1, 0), record(2, 1), end=2),
-)
+CALLS = """
+    p0 send 1@0; p0 send 2@1; c0 committed OF offsets={}; c0 poll 2@1 OF isolation=-
+    c0 process 2@1 OF; c0 commit OF offsets=2; scan 1@0 2@1 end=2
+"""
 
 
 def _with(policy: str) -> tuple[Lines, dict[str, Any]]:
-    lines, meta = trace(*CALLS)
+    lines, meta = trace(*story(CALLS, OF="group=g generation=1"))
     meta["consumers"]["c0"]["auto_offset_reset"] = policy
     return lines, meta
 

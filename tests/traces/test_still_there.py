@@ -4,73 +4,57 @@ A reader that passed over one before that scan began has missed it, although a l
 key had replaced it.
 """
 
-from typing import Any
-
 import pytest
 
+from tests.traces.evidence import Trace
 from tests.traces.needs import looked
-from tests.traces.small import PARTITION, Call, keyed, polled, record, scan, trace
+from tests.traces.small import trace
+from tests.traces.stories import story
 from traces.checks.catalogue import CHECKS
 from traces.verdicts.verdict import ALLOWED, HOLDS, VIOLATED
 
-IN_GROUP: dict[str, Any] = {"group": "g", "generation": 1, "member": "c0"}
-SENT = [keyed("p0#0", 1, 0, "j"), keyed("p0#0", 2, 1, "k"), keyed("p0#0", 3, 2, "k")]
-READ_0, READ_2 = (polled("c0#0", record(id, id - 1), group="g") for id in (1, 3))
-
-
-def committed(offset: int) -> Call:
-    return "c0#0", "commit", {"offsets": {PARTITION: offset}, **IN_GROUP}
-
-
-def shared(id: int) -> list[Call]:
-    given, taken = record(id, id - 1, delivery_count=1), record(id, id - 1, ack="accept")
-    mine = {"group": "s", "member": "s0"}
-    return [
-        ("s0#0", "acquire", {"records": [given], **mine}),
-        ("s0#0", "acknowledge", {"records": [taken], **mine}),
-    ]
-
-
+NAMED = {
+    "SENT": "p0 send 1@0:j; p0 send 2@1:k; p0 send 3@2:k",
+    "READ_0": "c0 poll 1@0 group=g",
+    "READ_2": "c0 poll 3@2 group=g",
+    "COMMIT": "c0 commit group=g generation=1 member=c0",
+    "SHARED": "group=s member=s0",
+}
 PASSED = {
-    "C1": [READ_0, READ_2],
-    "C3": [("c0#0", "seek", {"offsets": {PARTITION: 1}}), READ_2],
-    "C5": [
-        polled("c0#0", record(1, 0), replica=1, high_watermark={PARTITION: 3}),
-        polled("c0#0", record(3, 2), replica=2, high_watermark={PARTITION: 3}),
-    ],
-    "G6": [READ_0, committed(2)],
-    "G8": [
-        READ_0,
-        ("c0#0", "process", {"records": [record(1, 0)], "group": "g"}),
-        committed(2),
-    ],
-    "G10": [committed(1), ("c1#0", *READ_2[1:])],
-    "S4": [*shared(1), *shared(3)],
+    "C1": "READ_0; READ_2",
+    "C3": "c0 seek offsets=1; READ_2",
+    "C5": "c0 poll 1@0 replica=1 high_watermark=3; c0 poll 3@2 replica=2 high_watermark=3",
+    "G6": "READ_0; COMMIT offsets=2",
+    "G8": "READ_0; c0 process 1@0 group=g; COMMIT offsets=2",
+    "G10": "COMMIT offsets=1; c1 poll 3@2 group=g",
+    "S4": """
+        s0 acquire 1@0(delivery_count=1) SHARED; s0 acknowledge 1@0(ack=accept) SHARED
+        s0 acquire 3@2(delivery_count=1) SHARED; s0 acknowledge 3@2(ack=accept) SHARED
+    """,
 }
 
 
 @pytest.mark.parametrize("id", PASSED)
 def test_what_the_final_scan_still_holds_was_there_to_be_read(id: str) -> None:
     broken = ALLOWED if id == "S4" else VIOLATED
-    assert _said(id, scan(record(1, 0), record(2, 1), record(3, 2), end=3)) == broken
+    assert _said(id, f"SENT; {PASSED[id]}; scan 1@0 2@1 3@2 end=3") == broken
 
 
 @pytest.mark.parametrize("id", PASSED)
 def test_what_it_lacks_may_have_been_removed_before(id: str) -> None:
-    assert _said(id, scan(record(1, 0), record(3, 2), end=3)) == HOLDS
+    assert _said(id, f"SENT; {PASSED[id]}; scan 1@0 3@2 end=3") == HOLDS
 
 
 def test_and_what_it_holds_may_be_gone_when_it_has_begun() -> None:
-    late = ("c0#0", "poll", READ_2[2] | {"returned_ns": 10_000})
-    calls = [*SENT, READ_0, late, scan(record(1, 0), record(2, 1), record(3, 2), end=3)]
-    assert looked(_compacted(*calls)).verdict(CHECKS["C1"]).verdict == HOLDS
+    late = "READ_2 returned_ns=10000"
+    assert _said("C1", f"SENT; READ_0; {late}; scan 1@0 2@1 3@2 end=3") == HOLDS
 
 
-def _said(id: str, scanned: Call) -> str:
-    return looked(_compacted(*SENT, *PASSED[id], scanned)).verdict(CHECKS[id]).verdict
+def _said(id: str, text: str) -> str:
+    return looked(_compacted(text)).verdict(CHECKS[id]).verdict
 
 
-def _compacted(*calls: Call) -> Any:
-    lines, meta = trace(*calls)
+def _compacted(text: str) -> Trace:
+    lines, meta = trace(*story(text, **NAMED))
     meta["topics"]["t"]["cleanup_policy"] = "compact"
     return lines, meta

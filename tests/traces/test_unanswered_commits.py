@@ -4,26 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.traces.fixture import Line
 from tests.traces.judging import judged_lines
-from tests.traces.small import TXN, record, scan, trace
+from tests.traces.small import trace
+from tests.traces.stories import story
 
-MEMBER: Line = {"group": "g", "member": "a", "generation": 1}
-PROCESS = "c0#0"
-
-
-def read(process: str, *offsets: int) -> tuple[str, str, Line]:
-    records = [record(number + 1, offset=number) for number in offsets]
-    return process, "poll", {"records": records, "group": "g"}
-
-
-def commits(offset: int, outcome: str = "ok") -> tuple[str, str, Line]:
-    return PROCESS, "commit", {**MEMBER, "offsets": {"t:0": offset}, "outcome": outcome}
-
-
-def assigned(process: str, generation: int) -> tuple[str, str, Line]:
-    owner = {**MEMBER, "member": process, "generation": generation}
-    return process, "assigned", {**owner, "partitions": ["t:0"]}
+SENT = "p0 send 1@0; p0 send 2@1; p0 send 3@2; p0 send 4@3; p0 send 5@4"
 
 
 @pytest.mark.parametrize(
@@ -40,18 +25,18 @@ def assigned(process: str, generation: int) -> tuple[str, str, Line]:
 def test_the_next_owner_may_begin_where_a_commit_without_an_answer_left_off(
     outcome: str, first: int, verdict: str, tmp_path: Path
 ) -> None:
-    written = [record(number + 1, offset=number) for number in range(5)]
-    sends = [("p0#0", "send", {"records": [one]}) for one in written]
-    lines, meta = trace(
-        *sends,
-        assigned(PROCESS, 1),
-        read(PROCESS, 0, 1, 2),
-        commits(1),
-        commits(2, outcome),
-        assigned("c1#0", 2),
-        read("c1#0", *range(first, 5)),
-        scan(*written, end=5),
+    rest = " ".join(f"{n + 1}@{n}" for n in range(first, 5))
+    calls = story(
+        f"""
+        {SENT}; c0 assigned group=g member=c0#0 generation=1
+        c0 poll 1@0 2@1 3@2 group=g isolation=-
+        c0 commit OF offsets=1; c0 commit OF offsets=2 outcome={outcome}
+        c1 assigned group=g member=c1#0 generation=2; c1 poll {rest} group=g isolation=-
+        scan 1@0 2@1 3@2 4@3 5@4 end=5
+    """,
+        OF="group=g member=a generation=1",
     )
+    lines, meta = trace(*calls)
     for one in meta["consumers"].values():
         one["group"] = "g"
     (one,) = (v for v in judged_lines(tmp_path, lines, meta).verdicts if v.check == "G10")
@@ -62,11 +47,10 @@ def test_a_transaction_whose_begin_nobody_answered_leaves_the_others_to_be_judge
     tmp_path: Path,
 ) -> None:
     lines, meta = trace(
-        ("p0#0", "txn_begin", TXN),
-        ("p0#0", "txn_commit", TXN),
-        ("p1#0", "txn_begin", TXN | {"outcome": "info"}),
-        ("p2#0", "txn_begin", TXN),
-        ("p2#0", "txn_commit", TXN),
+        *story("""
+        p0 txn_begin TXN; p0 txn_commit TXN; p1 txn_begin TXN outcome=info
+        p2 txn_begin TXN; p2 txn_commit TXN
+    """)
     )
     del lines["p1#0"][0]["returned_ns"]
     (one,) = (v for v in judged_lines(tmp_path, lines, meta).verdicts if v.check == "T8")
