@@ -6,27 +6,24 @@ from typing import Any
 import pytest
 
 from tests.traces.judging import judged_lines, verdicts
-from tests.traces.small import TXN, Call, Lines, record, scan, trace
+from tests.traces.small import Lines, trace
+from tests.traces.stories import story
 
-WRITTEN = [record(number + 1, offset=number) for number in range(6)]
-SENDS: list[Call] = [("p0#0", "send", {"records": [one]}) for one in WRITTEN]
 SAFE = {"min_insync_replicas": 2, "unclean_leader_election": False}
-OWNER = {"group": "g", "partitions": ["t:0"]}
+SENDS = "p0 send 1@0; p0 send 2@1; p0 send 3@2; p0 send 4@3; p0 send 5@4; p0 send 6@5"
+SCAN = "scan 1@0 2@1 3@2 4@3 5@4 6@5 end=6"
+INSIDE = {"INSIDE": "TXN producer_id=1 producer_epoch=0"}
 
 
-def member(process: str, generation: int, committed: int | None, *read: int) -> list[Call]:
+def member(process: str, generation: int, committed: int | str, *read: int) -> str:
     """A member is assigned the partition, asks, reads, processes, and commits what it has read."""
-    own = {**OWNER, "generation": generation, "member": process}
-    offsets = {"offsets": {} if committed is None else {"t:0": committed}}
-    records = {"records": [WRITTEN[n] for n in read], "group": "g"}
-    after = {"offsets": {"t:0": read[-1] + 1}, "generation": generation, "member": process}
-    return [
-        (process, "assigned", own),
-        (process, "committed", {**own, **offsets}),
-        (process, "poll", records),
-        (process, "process", records),
-        (process, "commit", {"group": "g", **after}),
-    ]
+    of = f"group=g generation={generation} member={process}#0"
+    records = " ".join(f"{n + 1}@{n}" for n in read) + " group=g"
+    return (
+        f"{process} assigned {of}; {process} committed {of} offsets={committed}; "
+        f"{process} poll {records} isolation=-; {process} process {records}; "
+        f"{process} commit {of} offsets={read[-1] + 1}"
+    )
 
 
 def said(folder: Path, made: tuple[Lines, dict[str, Any]], **more: Any) -> dict[str, str]:
@@ -37,10 +34,10 @@ def said(folder: Path, made: tuple[Lines, dict[str, Any]], **more: Any) -> dict[
     return verdicts(judged_lines(folder, lines, meta | more))
 
 
-BACK = (*SENDS, *member("c0#0", 1, 0, 0, 1, 2, 3), *member("c1#0", 2, 2, 2, 3))
-AHEAD = (*SENDS, *member("c0#0", 1, 0, 0, 1), *member("c1#0", 2, 5, 5))
-SILENT = tuple(call for call in AHEAD if call[1] != "committed")
-GONE = (*SENDS, *member("c0#0", 1, 0, 0, 1, 2, 3, 4, 5), *member("c1#0", 2, None, 0, 1))
+BACK = f"{SENDS}; {member('c0', 1, 0, 0, 1, 2, 3)}; {member('c1', 2, 2, 2, 3)}"
+AHEAD = f"{SENDS}; {member('c0', 1, 0, 0, 1)}; {member('c1', 2, 5, 5)}"
+SILENT = "; ".join(call for call in AHEAD.split("; ") if " committed " not in call)
+GONE = f"{SENDS}; {member('c0', 1, 0, 0, 1, 2, 3, 4, 5)}; {member('c1', 2, '{}', 0, 1)}"
 
 
 @pytest.mark.parametrize(
@@ -61,12 +58,12 @@ GONE = (*SENDS, *member("c0#0", 1, 0, 0, 1, 2, 3, 4, 5), *member("c1#0", 2, None
 )
 def test_who_else_commits_explains_where_a_group_goes_on(
     tmp_path: Path,
-    calls: tuple[Call, ...],
+    calls: str,
     checks: set[str],
     reported: dict[str, Any],
     expected: str,
 ) -> None:
-    made = trace(*calls, scan(*WRITTEN, end=6))
+    made = trace(*story(f"{calls}; {SCAN}"))
     verdict = said(tmp_path, made, **reported)
     assert {id for id, one in verdict.items() if one == "violated"} == (
         checks if expected == "violated" else set()
@@ -75,7 +72,7 @@ def test_who_else_commits_explains_where_a_group_goes_on(
 
 
 def test_the_reason_names_the_group(tmp_path: Path) -> None:
-    lines, meta = trace(*BACK, scan(*WRITTEN, end=6))
+    lines, meta = trace(*story(f"{BACK}; {SCAN}"))
     meta |= {"internal_topics": {"__consumer_offsets": SAFE}, "committers": "some"}
     found = {one.check: one for one in judged_lines(tmp_path, lines, meta).verdicts}
     reason = "somebody who was not recorded commits for group g, too (groups.g.committers)"
@@ -84,29 +81,14 @@ def test_the_reason_names_the_group(tmp_path: Path) -> None:
 
 def aborted_by_hand() -> tuple[Lines, dict[str, Any]]:
     """The producer is told that it committed; one who reads what is committed is not given it."""
-    inside = {**TXN, "producer_id": 1, "producer_epoch": 0}
-    committed = {"isolation": "read_committed", "group": "g"}
-    after = {"offsets": {"t:0": 5}, "generation": 1, "member": "c0#0", "group": "g"}
-    owner = {**OWNER, "generation": 1, "member": "c0#0"}
-    read = {"records": [WRITTEN[0], WRITTEN[4]], **committed}
-    return trace(
-        ("p0#0", "send", {"records": [WRITTEN[0]]}),
-        ("p1#0", "txn_begin", inside),
-        ("p1#0", "send", {"records": [WRITTEN[1]], **inside}),
-        ("p1#0", "send", {"records": [WRITTEN[2]], **inside}),
-        ("p1#0", "txn_commit", inside),
-        ("p0#0", "send", {"records": [WRITTEN[4]]}),
-        ("c0#0", "assigned", owner),
-        ("c0#0", "poll", read),
-        ("c0#0", "process", read),
-        ("c0#0", "commit", after),
-        scan(WRITTEN[0], WRITTEN[1], WRITTEN[2], WRITTEN[4], end=5),
-        (
-            "scan#1",
-            "scan",
-            {**scan(WRITTEN[0], WRITTEN[4], end=5)[2], "isolation": "read_committed"},
-        ),
-    )
+    calls = """
+        p0 send 1@0; p1 txn_begin INSIDE; p1 send 2@1 INSIDE; p1 send 3@2 INSIDE
+        p1 txn_commit INSIDE; p0 send 5@4; c0 assigned group=g generation=1 member=c0#0
+        c0 poll 1@0 5@4 group=g; c0 process 1@0 5@4 isolation=read_committed group=g
+        c0 commit offsets=5 generation=1 member=c0#0 group=g; scan 1@0 2@1 3@2 5@4 end=5
+        scan#1 1@0 5@4 end=5 isolation=read_committed
+    """
+    return trace(*story(calls, **INSIDE))
 
 
 def test_a_commit_proves_nothing_where_an_operator_aborts(tmp_path: Path) -> None:
