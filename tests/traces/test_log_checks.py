@@ -11,6 +11,7 @@ from tests.traces import small
 from tests.traces.fixture import Line, fixture
 from tests.traces.judging import judged_lines
 from tests.traces.search import broken_somewhere
+from tests.traces.stories import story
 from traces.generate.small import IN_CALLS, injected
 from traces.generate.small.logs import COMPACTED, DELETED, KEYED, SCANNER, WRITER, scan_of
 from traces.second_checker import from_lines
@@ -43,124 +44,62 @@ def every(lines: Lines, field: str, *ops: str) -> None:
                     record.pop(field, None)
 
 
-SETTINGS: list[tuple[str, str, str, dict[str, Any], str, str]] = [
-    # An anomaly, the check it is about, whose setting is changed and how, and what is said then.
-    ("lose_a_batch_of_a_copy", "L14", "t", {}, "violated", "unclean_leader_election is true"),
-    (
-        "lose_a_batch_of_a_copy",
-        "L14",
-        "t",
-        {"unclean_leader_election": True},
-        "allowed",
-        "topics.t.unclean_leader_election = true",
-    ),
-    (
-        "lose_a_batch_of_a_copy",
-        "L14",
-        "t",
-        {"min_insync_replicas": 1},
-        "allowed",
-        "topics.t.min_insync_replicas = 1",
-    ),
-    ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": None}, "not checked", UNTOLD),
-    # Its key is the only one of its kind, so compaction excuses nothing.
-    ("lose_a_batch_of_a_copy", "L14", "t", {"cleanup_policy": "compact"}, "violated", ""),
-    ("changed", "L7", "t", {"unclean_leader_election": True}, "violated", "never allowed"),
-    ("stamped_back", "L17", COMPACTED, {}, "allowed", "leader's clock"),
-    (
-        "stamped_back",
-        "L17",
-        COMPACTED,
-        {"message_timestamp_type": "CreateTime"},
-        "not checked",
-        "saw nothing to judge",
-    ),
-    ("removed", "L18", COMPACTED, {}, "violated", "delete_retention_ms"),
-    (
-        "removed",
-        "L18",
-        COMPACTED,
-        {"unclean_leader_election": True},
-        "allowed",
-        "unclean_leader_election = true",
-    ),
-    (
-        "removed",
-        "L18",
-        COMPACTED,
-        {"cleanup_policy": "delete"},
-        "not checked",
-        "saw nothing to judge",
-    ),
-    ("remove_a_tombstone_early", "L18", COMPACTED, {}, "violated", "delete_retention_ms"),
-    (
-        "remove_a_tombstone_early",
-        "L18",
-        COMPACTED,
-        {"delete_retention_ms": None},
-        "not checked",
-        UNTOLD,
-    ),
-    ("compact_early", "L19", COMPACTED, {}, "violated", "message_timestamp_type"),
-    # The sender may have stamped its records with times long past.
-    (
-        "compact_early",
-        "L19",
-        COMPACTED,
-        {"message_timestamp_type": "CreateTime"},
-        "not checked",
-        UNTOLD,
-    ),
-    ("compact_early", "L19", COMPACTED, {"min_compaction_lag_ms": 0}, "holds", ""),
-    (
-        "compact_early",
-        "L19",
-        COMPACTED,
-        {"min_compaction_lag_ms": None},
-        "not checked",
-        UNTOLD,
-    ),
-    ("read_what_was_deleted", "A2", DELETED, {}, "violated", "flush_loses"),
-    (
-        "read_what_was_deleted",
-        "A2",
-        DELETED,
-        {"unclean_leader_election": True},
-        "allowed",
-        "unclean_leader_election = true",
-    ),
-    ("read_what_was_deleted", "A2", DELETED, {"min_insync_replicas": 1}, "violated", ""),
-    ("read_what_was_deleted", "A2", DELETED, {"flush_loses": True}, "allowed", "flush_loses"),
-    (
-        "read_what_was_deleted",
-        "A2",
-        DELETED,
-        {"unclean_leader_election": None},
-        "not checked",
-        UNTOLD,
-    ),
-    ("elsewhere_by_key", "P6", KEYED, {}, "violated", "fewer partitions"),
-    (
-        "elsewhere_by_key",
-        "P6",
-        KEYED,
-        {"partitions": None},
-        "not checked",
-        "partitions is miss",
-    ),
-]
+UNCLEAN = {"unclean_leader_election": True}
+CREATE_TIME = {"message_timestamp_type": "CreateTime"}
+NOTHING = "saw nothing to judge"
+Said = tuple[dict[str, Any], str, str]  # settings, a verdict, and words of its reason
+#: By an anomaly, the check it is about, and a topic: what is said with other settings of the topic.
+SETTINGS: dict[tuple[str, str, str], list[Said]] = {
+    ("lose_a_batch_of_a_copy", "L14", "t"): [
+        ({}, "violated", "unclean_leader_election is true"),
+        (UNCLEAN, "allowed", "topics.t.unclean_leader_election = true"),
+        ({"min_insync_replicas": 1}, "allowed", "topics.t.min_insync_replicas = 1"),
+        ({"cleanup_policy": None}, "not checked", UNTOLD),
+        # Its key is the only one of its kind, so compaction excuses nothing.
+        ({"cleanup_policy": "compact"}, "violated", ""),
+    ],
+    ("changed", "L7", "t"): [(UNCLEAN, "violated", "never allowed")],
+    ("stamped_back", "L17", COMPACTED): [
+        ({}, "allowed", "leader's clock"),
+        (CREATE_TIME, "not checked", NOTHING),
+    ],
+    ("removed", "L18", COMPACTED): [
+        ({}, "violated", "delete_retention_ms"),
+        (UNCLEAN, "allowed", "unclean_leader_election = true"),
+        ({"cleanup_policy": "delete"}, "not checked", NOTHING),
+    ],
+    ("remove_a_tombstone_early", "L18", COMPACTED): [
+        ({}, "violated", "delete_retention_ms"),
+        ({"delete_retention_ms": None}, "not checked", UNTOLD),
+    ],
+    ("compact_early", "L19", COMPACTED): [
+        ({}, "violated", "message_timestamp_type"),
+        # The sender may have stamped its records with times long past.
+        (CREATE_TIME, "not checked", UNTOLD),
+        ({"min_compaction_lag_ms": 0}, "holds", ""),
+        ({"min_compaction_lag_ms": None}, "not checked", UNTOLD),
+    ],
+    ("read_what_was_deleted", "A2", DELETED): [
+        ({}, "violated", "flush_loses"),
+        (UNCLEAN, "allowed", "unclean_leader_election = true"),
+        ({"min_insync_replicas": 1}, "violated", ""),
+        ({"flush_loses": True}, "allowed", "flush_loses"),
+        ({"unclean_leader_election": None}, "not checked", UNTOLD),
+    ],
+    ("elsewhere_by_key", "P6", KEYED): [
+        ({}, "violated", "fewer partitions"),
+        ({"partitions": None}, "not checked", "partitions is miss"),
+    ],
+}
 
 
-@pytest.mark.parametrize(("anomaly", "id", "topic", "settings", "verdict", "words"), SETTINGS)
+@pytest.mark.parametrize(
+    ("about", "said_of_it"), [(about, one) for about, rows in SETTINGS.items() for one in rows]
+)
 def test_the_settings_of_a_topic_decide(
-    tmp_path: Path,
-    anomaly: str,
-    id: str,
-    topic: str,
-    settings: dict[str, Any],
-    verdict: str,
-    words: str,
+    tmp_path: Path, about: tuple[str, str, str], said_of_it: Said
 ) -> None:
+    (anomaly, id, topic), (settings, verdict, words) = about, said_of_it
     lines, meta = with_anomaly(anomaly)
     meta["topics"][topic] |= settings
     one = said(tmp_path, lines, meta, id)
@@ -433,61 +372,32 @@ def test_a_record_above_the_high_watermark_of_its_answer_accuses_nobody(tmp_path
 
 def two_lives() -> tuple[Lines, dict[str, Any]]:
     """A topic that is deleted and made again: other records at the same offsets."""
-    lines: Lines = {}
-    times = iter(range(1_000, 9_000, 10))
-
-    def call(process: str, op: str, **fields: Any) -> None:
-        mine, at = lines.setdefault(process, []), next(times)
-        line = {"process": process, "seq": len(mine), "op": op, "outcome": "ok"}
-        mine.append(line | {"invoked_ns": at, "returned_ns": at + 5} | fields)
-
-    for life, ids in (("old", (1, 2)), ("new", (3, 4))):
-        about = {"topic_ids": {"m": life}}
-        records = [{"topic": "m", "partition": 0, "offset": o, "id": i} for o, i in enumerate(ids)]
-        for record in records:
-            call("p#0", "send", records=[record], **about)
-        read = {"records": records, "isolation": "read_uncommitted"}
-        reported = {"high_watermark": {"m:0": 2}, "leader_epochs": {"m:0": 1}}
-        call("c#0", "poll", **about, **read, **reported)
-        if life == "new":
-            at = {"partitions": ["m:0"], "offsets": {"m:0": 2}}
-            call("scan#0", "scan", **about, **read, **at)
-    for process in lines:
-        call(process, "close")
-    topic = {"partitions": 1, "min_insync_replicas": 2, "unclean_leader_election": False}
-    producer = {"acks": "all", "idempotence": True, "max_in_flight": 5, "retries": 10}
-    meta = {"format": 1, "complete": True, "topics": {"m": topic | {"cleanup_policy": "delete"}}}
-    alone: Lines = json.loads(json.dumps(lines))  # no two lines share a record
-    return alone, meta | {"producers": {"p": producer}, "consumers": {}}
+    calls = """
+        p0 send 1@0 OLD; p0 send 2@1 OLD; c0 poll 1@0 2@1 OLD REPORTS
+        p0 send 3@0 NEW; p0 send 4@1 NEW; c0 poll 3@0 4@1 NEW REPORTS; scan 3@0 4@1 end=2 NEW
+    """
+    told = {"OLD": 'topic_ids={"t":"old"}', "NEW": 'topic_ids={"t":"new"}'}
+    told["REPORTS"] = "isolation=read_uncommitted high_watermark=2 leader_epochs=1"
+    return small.trace(*story(calls, **told))
 
 
-def test_a_record_that_another_call_may_have_stored_is_in_no_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "again", "verdict"),
+    [
+        ("fail", 3, "holds"),
+        ("info", 3, "holds"),  # either of the two may have put it there
+        ("info", 5, "violated"),  # now nobody else can have
+    ],
+)
+def test_a_record_that_another_call_may_have_stored_is_in_no_order(
+    outcome: str, again: int, verdict: str, tmp_path: Path
+) -> None:
     """A send failed or was not answered, and another producer sent its record again, later."""
-    lines, meta = two_lives()
-    lines["p#0"] = lines["p#0"][2:]
-    failed, stored, close = lines["p#0"]
-    other = json.loads(json.dumps(failed)) | {"process": "q#0", "seq": 0}
-    failed["outcome"], failed["records"][0]["offset"] = "fail", None
-    del failed["records"][0]["offset"]
-    stored["records"][0]["offset"], other["records"][0]["offset"] = 0, 1
-    later = {"invoked_ns": stored["returned_ns"] + 1, "returned_ns": stored["returned_ns"] + 2}
-    lines["q#0"] = [other | later, close | {"process": "q#0"}]
-    for mine in lines.values():
-        for seq, line in enumerate(mine):
-            line["seq"] = seq
-            if line["op"] in ("poll", "scan"):
-                line["records"] = [
-                    {"topic": "m", "partition": 0, "offset": o, "id": i}
-                    for o, i in ((0, 4), (1, 3))
-                ]
-    lines["c#0"] = lines["c#0"][1:]
-    lines["c#0"][0]["seq"], lines["c#0"][1]["seq"] = 0, 1
-    meta["producers"]["q"] = meta["producers"]["p"]
-    assert said(tmp_path, lines, meta, "P1").verdict == "holds"
-    failed["outcome"] = "info"  # either of the two may have put it there
-    assert said(tmp_path, lines, meta, "P1").verdict == "holds"
-    lines["q#0"][0]["records"][0]["id"] = 5  # now nobody else can have
-    assert said(tmp_path, lines, meta, "P1").verdict == "violated"
+    calls = f"""
+        p0 send 3 outcome={outcome}; p0 send 4@0; p1 send {again}@1
+        c0 poll 4@0 3@1 isolation=read_uncommitted; scan 4@0 3@1 end=2
+    """
+    assert said(tmp_path, *small.trace(*story(calls)), "P1").verdict == verdict
 
 
 def test_a_topic_made_again_is_another_log(tmp_path: Path) -> None:
@@ -503,23 +413,23 @@ def test_a_topic_made_again_is_another_log(tmp_path: Path) -> None:
 def test_what_was_deleted_with_its_topic_does_not_come_back(tmp_path: Path) -> None:
     lines, meta = two_lives()
     scan = lines["scan#0"][0]
-    scan["records"].append({"topic": "m", "partition": 0, "offset": 2, "id": 2})
-    scan["offsets"]["m:0"] = 3
+    scan["records"].append(small.record(2, 2))
+    scan["offsets"]["t:0"] = 3
     one = judged_lines(tmp_path, lines, meta)
     assert {v.check: v.verdict for v in one.verdicts}["A1"] == "violated"
     events = one.as_json()["checks"]["A1"]["witnesses"][0]["events"]
     assert [(e["process"], e["op"], e["id"]) for e in events] == [
-        ("p#0", "send", 2),
+        ("p0#0", "send", 2),
         ("scan#0", "scan", 2),
     ]
 
 
 def test_a_call_that_does_not_tell_the_life_leaves_the_log_undecided(tmp_path: Path) -> None:
     lines, meta = two_lives()
-    del lines["c#0"][0]["topic_ids"]
+    del lines["c0#0"][0]["topic_ids"]
     one = said(tmp_path, lines, meta, "L1")
     assert one.verdict == "not checked"
-    assert "topic m was deleted and made again, and 3 rows tell neither its id" in one.reason
+    assert "topic t was deleted and made again, and 3 rows tell neither its id" in one.reason
 
 
 def test_two_leaders_have_two_clocks(tmp_path: Path) -> None:
@@ -590,15 +500,12 @@ def test_which_of_two_records_gave_way_no_scan_tells_that_may_lack_both(
 ) -> None:
     """Two acknowledged records at one offset, of which only the first may be lost: what retention
     or compaction removed need not have given way (found by seed 10 of the simulator)."""
-    stored = [small.record(2, 0), small.record(3, 1)]
-    lines, meta = small.trace(
-        ("p0#0", "send", {"records": [small.record(1, 0)]}),
-        ("p1#0", "send", {"records": [small.record(2, 0)]}),
-        ("c0#0", "poll", {"records": [small.record(2, 0)], "isolation": "read_uncommitted"}),
-        ("p1#0", "send", {"records": [small.record(3, 1)]}),
-        ("scan#0", "list_offsets", {"query": "earliest", "offsets": {small.PARTITION: log_start}}),
-        small.scan(*stored[scanned:], end=2),
-    )
+    stored = "2@0 3@1" if scanned == 0 else "3@1"
+    calls = story(f"""
+        p0 send 1@0; p1 send 2@0; c0 poll 2@0 isolation=read_uncommitted; p1 send 3@1
+        scan list_offsets query=earliest offsets={log_start}; scan {stored} end=2
+    """)
+    lines, meta = small.trace(*calls)
     meta["producers"]["p0"] = meta["producers"]["p0"] | {"acks": "1"}
     meta["topics"]["t"]["cleanup_policy"] = policy
     assert said(tmp_path, lines, meta, "L1").verdict == expected
