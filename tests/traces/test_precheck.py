@@ -18,7 +18,8 @@ from tests.traces.anomalous import NAMES, anomalous
 from tests.traces.dense import dense_trace
 from tests.traces.fixture import Line, fixture, meta, write
 from tests.traces.judging import SEEDED, examples
-from tests.traces.small import record, scan, trace
+from tests.traces.small import trace
+from tests.traces.stories import story
 from tests.traces.test_recordings import KEPT
 from traces.commands.check import check
 from traces.engines import kernel, local
@@ -388,6 +389,5 @@ def test_and_so_by_spark(
 
 def two_unanswered() -> tuple[Any, Any]:
     """A record that was sent and read, and two of which nobody knows."""
-    answered = "p0#0", "send", {"records": [record(1, 0)]}
-    others = [("p0#0", "send", {"records": [record(n)], "outcome": "info"}) for n in (2, 3)]
-    return table_and_contexts(*trace(answered, *others, scan(record(1, 0), end=1)))
+    calls = story("p0 send 1@0; p0 send 2 outcome=info; p0 send 3 outcome=info; scan 1@0 end=1")
+    return table_and_contexts(*trace(*calls))
