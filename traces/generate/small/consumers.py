@@ -37,8 +37,6 @@ def not_assigned(fixture: Fixture, lines: Lines) -> None:
     member = {"group": GROUP, "generation": fixture.generation}
     mine.insert(at, {"process": "c0#0", "outcome": "ok", "op": "revoked"} | times | member)
     mine[at]["partitions"] = [partition]
-    for seq, line in enumerate(mine):
-        line["seq"] = seq
 
 
 @in_calls("C3")
@@ -63,10 +61,7 @@ def stands_still(fixture: Fixture, lines: Lines) -> None:
         *({"op": "poll", "records": [], **reported} for _ in range(3)),
         {"op": "close"},
     ]
-    for seq, call in enumerate(calls):
-        times = {
-            "invoked_ns": fixture.now + 20 + 2 * seq,
-            "returned_ns": fixture.now + 21 + 2 * seq,
-        }
-        head: Line = {"process": "z0#0", "seq": seq, "outcome": "ok"}
+    for n, call in enumerate(calls, 10):
+        times = {"invoked_ns": fixture.now + 2 * n, "returned_ns": fixture.now + 2 * n + 1}
+        head: Line = {"process": "z0#0", "seq": 0, "outcome": "ok"}
         lines.setdefault("z0#0", []).append(head | call | times)

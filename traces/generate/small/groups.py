@@ -41,10 +41,8 @@ def _a_life(w: Fixture, consumer: str) -> None:
 def two_owners_again(fixture: Fixture, lines: Lines) -> None:
     """A partition has two owners in a generation of a group's last life."""
     assigned = next(line for line in lines[THIRD] if line["op"] == "assigned")
-    closed = lines[SECOND].pop()
-    later = {name: assigned[name] for name in ("invoked_ns", "returned_ns")}
-    again = {**assigned, **later, "process": SECOND, "seq": closed["seq"], "member": SECOND}
-    lines[SECOND] += [again, {**closed, "seq": closed["seq"] + 1, **_after(lines[THIRD])}]
+    insert(lines, SECOND, assigned | {"member": SECOND})
+    lines[SECOND][-1] |= _after(lines[THIRD])
 
 
 def _after(mine: list[Line]) -> Line:
@@ -92,12 +90,7 @@ def two_owners(fixture: Fixture, lines: Lines) -> None:
     assigned = fixture.random.choice(members(lines, "assigned"))
     other = {"c0#0": "c1#0", "c1#0": "c0#0"}[assigned["process"]]
     # Before anything else, so that no position of the other's is touched by it.
-    mine = lines[other]
-    mine.insert(1, assigned | {"process": other})
-    mine[1] |= {"invoked_ns": mine[0]["returned_ns"], "returned_ns": mine[0]["returned_ns"]}
-    mine[1] |= {"invoked_ns": assigned["invoked_ns"], "returned_ns": assigned["returned_ns"]}
-    for seq, line in enumerate(mine):
-        line["seq"] = seq
+    lines[other].insert(1, assigned | {"process": other})
 
 
 @in_calls("G5")
@@ -172,8 +165,6 @@ def committed_before_processing(fixture: Fixture, lines: Lines) -> None:
                 late = mine.pop(done[-1])
                 late["invoked_ns"] = late["returned_ns"] = line["returned_ns"] + 1
                 mine.insert(at, late)
-                for seq, later in enumerate(mine):
-                    later["seq"] = seq
                 return
     raise NotHere
 

@@ -132,8 +132,6 @@ def both_of_one_name(fixture: Fixture, lines: Lines) -> None:
 def read_while_paused(fixture: Fixture, lines: Lines) -> None:
     """A reader is given records of a partition that it had paused."""
     lines[NEAR] = [line for line in lines[NEAR] if line["op"] != "resume"]
-    for seq, line in enumerate(lines[NEAR]):
-        line["seq"] = seq
 
 
 @in_calls("C5 C2")
@@ -206,8 +204,6 @@ def reset_in_spite_of_a_commit(fixture: Fixture, lines: Lines) -> None:
     line = insert(lines, FRESH, {"op": "commit", "outcome": "ok"} | member | when)
     lines[FRESH].remove(line)
     lines[FRESH].insert(2, line)
-    for seq, line in enumerate(lines[FRESH]):
-        line["seq"] = seq
 
 
 @in_calls("C6")

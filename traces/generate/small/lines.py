@@ -47,6 +47,5 @@ def insert(lines: Lines, process: str, line: Line) -> Line:
     """A further line before the one that closes the file."""
     mine = lines[process]
     close = mine.pop()
-    mine.append(line | {"process": process, "seq": close["seq"]})
-    mine.append(close | {"seq": close["seq"] + 1})
+    mine += [line | {"process": process, "seq": 0}, close]
     return mine[-2]

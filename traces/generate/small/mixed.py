@@ -90,8 +90,6 @@ def own_read(fixture: Fixture, lines: Lines) -> None:
     poll |= {"invoked_ns": send["returned_ns"], "returned_ns": send["returned_ns"] + 1}
     mine.remove(poll)
     mine.insert(mine.index(send) + 1, poll)
-    for seq, line in enumerate(mine):
-        line["seq"] = seq
 
 
 @in_calls("T6 L10 T2", may="C5 T3")

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from operator import itemgetter
 
-from traces.generate.small.fixture import TOPIC, Fixture, payload
+from traces.generate.small.fixture import TOPIC, Fixture, Line, payload
 from traces.generate.small.lines import calls, located, scans, sends
 from traces.generate.small.registry import Lines, NotHere, in_calls
 
@@ -64,25 +64,20 @@ def overlapping(fixture: Fixture, lines: Lines) -> None:
 @in_calls("P3")
 def zombie(fixture: Fixture, lines: Lines) -> None:
     last = [x for x in lines["t0#0"] if x["op"] == "send"][-1]
-    init = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
-    lines["t0#1"] = [
-        init
-        | {"process": "t0#1", "seq": 0, "producer_id": 0, "producer_epoch": 1}
-        | {"invoked_ns": last["invoked_ns"] - 3, "returned_ns": last["invoked_ns"] - 1},
-        {"process": "t0#1", "seq": 1, "op": "close", "outcome": "ok"},
-    ]
+    _initialised_again(lines, 1, last["invoked_ns"] - 3, last["invoked_ns"] - 1)
 
 
 @in_calls("P4")
 def same_epoch(fixture: Fixture, lines: Lines) -> None:
-    late = fixture.now + 50
-    init = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
-    lines["t0#1"] = [
-        init
-        | {"process": "t0#1", "seq": 0, "producer_id": 0, "producer_epoch": 0}
-        | {"invoked_ns": late, "returned_ns": late + 1},
-        {"process": "t0#1", "seq": 1, "op": "close", "outcome": "ok"},
-    ]
+    _initialised_again(lines, 0, fixture.now + 50, fixture.now + 51)
+
+
+def _initialised_again(lines: Lines, epoch: int, invoked: int, returned: int) -> None:
+    """Another process initialises the same transactional id, and stops."""
+    init: Line = {"op": "init_producer", "outcome": "ok", "transactional_id": "id-t0#0"}
+    init |= {"process": "t0#1", "seq": 0, "producer_id": 0, "producer_epoch": epoch}
+    init |= {"invoked_ns": invoked, "returned_ns": returned}
+    lines["t0#1"] = [init, {"process": "t0#1", "seq": 1, "op": "close", "outcome": "ok"}]
 
 
 @in_calls("", allowed="P7")

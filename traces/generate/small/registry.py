@@ -65,11 +65,16 @@ def in_calls(
 
 
 def injected(fixture: Fixture, anomaly: InCalls) -> tuple[Lines, dict[str, Any]]:
-    """The trace with the anomaly in it, and the configuration under which it is one."""
+    """The trace with the anomaly in it, and the configuration under which it is one.
+
+    The lines of each process are numbered anew, so that an anomaly may add, move and remove some.
+    """
     # Through JSON, because a copy would keep the records that lines of one call share.
     lines, meta = json.loads(json.dumps([fixture.lines, fixture.meta]))
     anomaly.inject(fixture, lines)
     for mine in lines.values():
+        for seq, line in enumerate(mine):
+            line["seq"] = seq
         forth(mine)
     meta["processes"] = list(lines)
     if anomaly.meta is not None:

@@ -60,8 +60,6 @@ def moved(lines: Lines, added: Line, at: int) -> Line:
     """The second member's call is its first one, or the one after that."""
     lines[SECOND].remove(added)
     lines[SECOND].insert(at, added)
-    for seq, one in enumerate(lines[SECOND]):
-        one["seq"] = seq
     return added
 
 

@@ -10,6 +10,7 @@ from traces.generate.small.registry import Lines, in_calls
 GROUP, MEMBER, ADMIN = "waiting", "w0#0", "wadmin#0"
 MS = 1_000_000
 LOCK_MS, STUCK_MS, WAITS_MS = 1, 4, 8
+_VAIN: Line = {"op": "acquire", "records": [], "partitions": [name(0)]}
 
 
 @during
@@ -68,21 +69,11 @@ def not_stuck_as_it_is_held(fixture: Fixture, lines: Lines) -> None:
     """Another member holds it, and renews its lock, so that the first one waits."""
     record = waits(lines)
     subscribed, given, *polls = lines[MEMBER]
-    other = "w1#0"
-    fields = {"process": other, "group": GROUP, "member": other, "outcome": "ok"}
-    joins = {"op": "subscribe", "topics": [TOPIC], "partitions": [name(0)]}
-    lines[other] = [fields | joins | {"seq": 0, **_times(subscribed)}]
-    taken = {"op": "acquire", "records": [record], **_times(given)}
-    lines[other].append(fields | taken | {"seq": 1})
+    renewed: Line = {"op": "acknowledge", "records": [record | {"ack": "renew"}]}
+    calls: list[tuple[Line, Line]] = [({"op": "acquire", "records": [record]}, given)]
     for poll in (one for one in polls if one["op"] == "acquire"):
-        renewed = {"op": "acknowledge", "records": [record | {"ack": "renew"}]}
-        vain = {"op": "acquire", "records": [], "partitions": [name(0)]}
-        for call in (renewed, vain):
-            seq = len(lines[other])
-            lines[other].append(fields | call | {"seq": seq} | _times(poll))
-    last = lines[other][-1]
-    close = {"op": "close", "process": other, "outcome": "ok", "seq": last["seq"] + 1}
-    lines[other].append(close | {"invoked_ns": last["returned_ns"]})
+        calls += [(renewed, poll), (_VAIN, poll)]
+    _another(lines, subscribed, calls)
 
 
 @in_calls("")
@@ -103,24 +94,20 @@ def not_stuck_as_it_is_below_the_start(fixture: Fixture, lines: Lines) -> None:
 def not_stuck_for_so_short(fixture: Fixture, lines: Lines) -> None:
     """A lock of which nobody tells may still hold it."""
     waits(lines)
-    polls = [line for line in mine(lines, "acquire") if not line["records"]]
+    polls = _vain(lines)
     late = polls[0]["invoked_ns"] + (2 * STUCK_MS + LOCK_MS) * MS // 2
     for line in polls:
         if line["returned_ns"] > late:
             lines[MEMBER].remove(line)
-    for seq, line in enumerate(lines[MEMBER]):
-        line["seq"] = seq
 
 
 @in_calls("")
 def not_stuck_as_nobody_polls(fixture: Fixture, lines: Lines) -> None:
     """A member that does something else for a while takes its time."""
     waits(lines)
-    polls = [line for line in mine(lines, "acquire") if not line["records"]]
+    polls = _vain(lines)
     gone = polls[len(polls) // 2 - 1 : len(polls) // 2 + 4]
     lines[MEMBER] = [line for line in lines[MEMBER] if not any(line is one for one in gone)]
-    for seq, line in enumerate(lines[MEMBER]):
-        line["seq"] = seq
 
 
 @in_calls("")
@@ -159,17 +146,23 @@ def not_stuck_as_it_was_just_written(fixture: Fixture, lines: Lines) -> None:
 def not_stuck_as_a_member_came(fixture: Fixture, lines: Lines) -> None:
     """A partition may pass to another member while members come and go."""
     waits(lines)
-    polls = [line for line in mine(lines, "acquire") if not line["records"]]
-    middle = polls[len(polls) // 2]
+    middle, *later = _vain(lines)[len(_vain(lines)) // 2 :]
+    _another(lines, middle, [(_VAIN, poll) for poll in later])
+
+
+def _another(lines: Lines, joins: Line, calls: list[tuple[Line, Line]]) -> None:
+    """A second member subscribes, makes calls and leaves; each call is made when a line was."""
     fields = {"process": "w1#0", "group": GROUP, "member": "w1#0", "outcome": "ok"}
-    joins = {"op": "subscribe", "topics": [TOPIC], "partitions": [name(0)], "seq": 0}
-    lines["w1#0"] = [fields | joins | _times(middle)]
-    for seq, poll in enumerate(polls[len(polls) // 2 + 1 :]):
-        vain = {"op": "acquire", "records": [], "partitions": [name(0)], "seq": seq + 1}
-        lines["w1#0"].append(fields | vain | _times(poll))
-    last = lines["w1#0"][-1]
-    close = {"op": "close", "process": "w1#0", "outcome": "ok", "seq": last["seq"] + 1}
-    lines["w1#0"].append(close | {"invoked_ns": last["returned_ns"]})
+    subscribes = {"op": "subscribe", "topics": [TOPIC], "partitions": [name(0)]}
+    several = (subscribes, joins), *calls
+    lines["w1#0"] = [fields | call | {"seq": 0} | _times(when) for call, when in several]
+    close = {"op": "close", "process": "w1#0", "outcome": "ok", "seq": 0}
+    lines["w1#0"].append(close | {"invoked_ns": lines["w1#0"][-1]["returned_ns"]})
+
+
+def _vain(lines: Lines) -> list[Line]:
+    """The member's polls that gave it nothing."""
+    return [line for line in mine(lines, "acquire") if not line["records"]]
 
 
 def _starts(lines: Lines, offset: int) -> None:
