@@ -4,7 +4,6 @@ Only what is asked of a page here: open it at a width, evaluate an expression, l
 the page logs, what it loads and what fails is kept.
 """
 
-import base64
 import json
 import os
 import select
@@ -70,13 +69,6 @@ class Tab:
         )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
-
-    def screenshot(self, path: Path) -> None:
-        """The whole page as PNG, for whoever wants to look."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = size | {"scale": 1}
-        answer = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
-        path.write_bytes(base64.b64decode(answer["data"]))
 
     def complaints(self) -> list[str]:
         """Errors and warnings on the console, exceptions, and loads that failed."""

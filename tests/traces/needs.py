@@ -8,7 +8,8 @@ them to the file, and prints every verdict that is turned round although all nee
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -32,6 +33,7 @@ from traces.verdicts.verdict import NOT_CHECKED, Tally, Verdict, tally, verdict_
 FILE = Path(__file__).parent / "data" / "needs.ndjson"
 STEPS = 12
 Need = tuple[str, str]  # a check, and what it needs
+Search = Callable[[Random, float], Iterable[tuple[str, str]]]  # words about a find, and its place
 
 
 @frozen
@@ -215,6 +217,17 @@ def _may_show(run: Run, left: set[Need]) -> bool:
     missing = run.evidence.missing.keys()
     lacking = {id: missing & set(_needs(CHECKS[id])) for id in {check for check, _ in left}}
     return any(len(several) == 1 and (id, *several) in left for id, several in lacking.items())
+
+
+def report(search: Search, about: str | None) -> None:
+    """Print what a search finds until its time is over: how often, and an example of each."""
+    random, given = options(about)
+    found, example = Counter[str](), dict[str, str]()
+    for words, seed in search(random, given.seconds):
+        found[words] += 1
+        example.setdefault(words, seed)
+    for words, count in found.most_common():
+        print(f"{count} {words}: {example[words]}")
 
 
 def options(about: str | None, *switches: tuple[str, str]) -> tuple[Random, Namespace]:

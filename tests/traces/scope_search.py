@@ -9,7 +9,6 @@ prints how often each check lost a finding with each field of each call, and an 
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from random import Random
 from time import process_time
@@ -23,7 +22,7 @@ from tests.traces.evidence import Removal, Trace, at, bearing
 from tests.traces.fixture import Line, fixture
 from tests.traces.fuzz.native import trace as native
 from tests.traces.fuzz.operations import corrupt, run
-from tests.traces.needs import STEPS, Looked, looked, options, trace_of
+from tests.traces.needs import STEPS, Looked, looked, report, trace_of
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.engines.scopes import SCOPES
@@ -174,17 +173,7 @@ def searched(named: str, trace: Trace, random: Random) -> Iterator[tuple[str, st
                 yield f"{check.id} lost without {removal.what}", f"{named} {removal}: {reason}"
 
 
-def main() -> None:
-    random, given = options(__doc__)
-    found, example = Counter[str](), dict[str, str]()
-    for words, seed in search(random, given.seconds):
-        found[words] += 1
-        example.setdefault(words, seed)
-    for words, count in found.most_common():
-        print(f"{count} {words}: {example[words]}")
-
-
 assert set(SCOPES) == {"partition", "group", "producer", "record"}
 
 if __name__ == "__main__":
-    main()
+    report(search, __doc__)

@@ -11,15 +11,15 @@ from tests.traces.judging import judged_lines
 from traces.generate.small import IN_CALLS, injected
 from traces.verdicts.verdict import UNTOLD, Verdict
 
-Setting = tuple[str, Any]
+Settings = dict[str, Any]
 
 
 def verdict(
-    folder: Path, mutation: str, id: str, *settings: Setting, strict: bool = False
+    folder: Path, mutation: str, id: str, settings: Settings, strict: bool = False
 ) -> Verdict:
     """The verdict of check `id` on an anomaly under these settings (None removes one)."""
     lines, meta = injected(fixture(7), IN_CALLS[mutation])
-    for path, value in settings:
+    for path, value in settings.items():
         kind, name = path.split(".")
         for one in meta[kind].values():
             one.pop(name) if value is None else one.update({name: value})
@@ -27,140 +27,83 @@ def verdict(
     return {v.check: v for v in judged.verdicts}[id]
 
 
-CASES: list[tuple[str, str, tuple[Setting, ...], str, str]] = [
-    ("lost", "L4", (), "violated", "producers.acks is not all"),
-    ("lost", "L4", (("producers.acks", "1"),), "allowed", "acks = 1"),
-    ("lost", "L4", (("producers.acks", "0"),), "allowed", "acks = 0"),
-    ("lost", "L4", (("producers.acks", "-1"),), "violated", "acks"),
-    ("lost", "L4", (("producers.acks", None),), "not checked", UNTOLD),
-    (
-        "lost",
-        "L4",
-        (("topics.unclean_leader_election", True),),
-        "allowed",
-        "topics.t.unclean_leader_election = true",
-    ),
-    (
-        "lost",
-        "L4",
-        (("topics.min_insync_replicas", 1),),
-        "allowed",
-        "topics.t.min_insync_replicas = 1",
-    ),
-    ("lost", "L4", (("topics.min_insync_replicas", None),), "not checked", UNTOLD),
-    # A machine that dies may come back as the last in sync, without its page cache (KIP-966).
-    (
-        "lost",
-        "L4",
-        (("topics.flush_loses", True),),
-        "allowed",
-        "topics.t.flush_loses = true, without eligible_leader_replicas",
-    ),
-    (
-        "lost",
-        "L4",
-        (("topics.flush_loses", True), ("topics.eligible_leader_replicas", True)),
-        "violated",
-        "acks",
-    ),
-    # What makes the loss legal is known, whatever else is not.
-    (
-        "lost",
-        "L4",
-        (("producers.acks", "1"), ("topics.unclean_leader_election", None)),
-        "allowed",
-        "acks = 1",
-    ),
-    ("duplicate", "L2", (), "violated", "idempotence"),
-    ("duplicate", "L2", (("producers.idempotence", False),), "allowed", "idempotence = false"),
-    ("duplicate", "L2", (("producers.idempotence", None),), "not checked", UNTOLD),
-    ("reordered", "P1", (), "violated", "max_in_flight"),
-    ("reordered", "P1", (("producers.idempotence", False),), "allowed", "max_in_flight = 5"),
-    (
-        "reordered",
-        "P1",
-        (("producers.idempotence", False), ("producers.max_in_flight", 1)),
-        "violated",
-        "max_in_flight",
-    ),
-    (
-        "reordered",
-        "P1",
-        (("producers.idempotence", False), ("producers.retries", 0)),
-        "violated",
-        "max_in_flight",
-    ),
-    (
-        "reordered",
-        "P1",
-        (("producers.idempotence", False), ("producers.max_in_flight", None)),
-        "not checked",
-        UNTOLD,
-    ),
-    ("committed_back", "G5", (), "violated", "truncated"),
-    (
-        "committed_back",
-        "G5",
-        (("topics.unclean_leader_election", True),),
-        "allowed",
-        "unclean_leader_election = true",
-    ),
-    ("unprocessed", "G8", (), "violated", "commit_order"),
-    (
-        "unprocessed",
-        "G8",
-        (("consumers.commit_order", "commit_then_process"),),
-        "allowed",
-        "commit_order = commit_then_process",
-    ),
-    ("unprocessed", "G8", (("consumers.auto_commit", True),), "allowed", "group g"),
-    ("unprocessed", "G8", (("consumers.commit_order", None),), "not checked", "tell"),
-    # What nobody was given cannot be excused by the order of commit and processing.
-    (
-        "skipped",
-        "G8",
-        (("consumers.commit_order", "commit_then_process"),),
-        "violated",
-        "commit_order",
-    ),
-    ("given_again", "G9", (), "violated", "commit_then_process"),
-    (
-        "given_again",
-        "G9",
-        (("consumers.commit_order", "process_then_commit"),),
-        "allowed",
-        "commit_order = process_then_commit",
-    ),
-    ("phantom", "L5", (("topics.unclean_leader_election", True),), "violated", "never allowed"),
-    ("denied", "L6", (("producers.acks", "1"),), "violated", "never allowed"),
-    ("aborted_read", "T4", (("topics.min_insync_replicas", 1),), "violated", "never allowed"),
+UNCLEAN = {"topics.unclean_leader_election": True}
+FORGETS = {"topics.flush_loses": True}
+NOT_IDEMPOTENT: Settings = {"producers.idempotence": False}
+COMMITS_FIRST = {"consumers.commit_order": "commit_then_process"}
+COMMITS_LAST = {"consumers.commit_order": "process_then_commit"}
+#: By an anomaly and the check it is about: settings, the verdict, and words of its reason.
+CASES: dict[tuple[str, str], list[tuple[Settings, str, str]]] = {
+    ("lost", "L4"): [
+        ({}, "violated", "producers.acks is not all"),
+        ({"producers.acks": "1"}, "allowed", "acks = 1"),
+        ({"producers.acks": "0"}, "allowed", "acks = 0"),
+        ({"producers.acks": "-1"}, "violated", "acks"),
+        ({"producers.acks": None}, "not checked", UNTOLD),
+        (UNCLEAN, "allowed", "topics.t.unclean_leader_election = true"),
+        ({"topics.min_insync_replicas": 1}, "allowed", "topics.t.min_insync_replicas = 1"),
+        ({"topics.min_insync_replicas": None}, "not checked", UNTOLD),
+        # A machine that dies may come back as the last in sync, without its page cache (KIP-966).
+        (FORGETS, "allowed", "topics.t.flush_loses = true, without eligible_leader_replicas"),
+        (FORGETS | {"topics.eligible_leader_replicas": True}, "violated", "acks"),
+        # What makes the loss legal is known, whatever else is not.
+        ({"producers.acks": "1", "topics.unclean_leader_election": None}, "allowed", "acks = 1"),
+    ],
+    ("duplicate", "L2"): [
+        ({}, "violated", "idempotence"),
+        (NOT_IDEMPOTENT, "allowed", "idempotence = false"),
+        ({"producers.idempotence": None}, "not checked", UNTOLD),
+    ],
+    ("reordered", "P1"): [
+        ({}, "violated", "max_in_flight"),
+        (NOT_IDEMPOTENT, "allowed", "max_in_flight = 5"),
+        (NOT_IDEMPOTENT | {"producers.max_in_flight": 1}, "violated", "max_in_flight"),
+        (NOT_IDEMPOTENT | {"producers.retries": 0}, "violated", "max_in_flight"),
+        (NOT_IDEMPOTENT | {"producers.max_in_flight": None}, "not checked", UNTOLD),
+    ],
+    ("committed_back", "G5"): [
+        ({}, "violated", "truncated"),
+        (UNCLEAN, "allowed", "unclean_leader_election = true"),
+    ],
+    ("unprocessed", "G8"): [
+        ({}, "violated", "commit_order"),
+        (COMMITS_FIRST, "allowed", "commit_order = commit_then_process"),
+        ({"consumers.auto_commit": True}, "allowed", "group g"),
+        ({"consumers.commit_order": None}, "not checked", "tell"),
+    ],
+    ("skipped", "G8"): [
+        # What nobody was given cannot be excused by the order of commit and processing.
+        (COMMITS_FIRST, "violated", "commit_order"),
+    ],
+    ("given_again", "G9"): [
+        ({}, "violated", "commit_then_process"),
+        (COMMITS_LAST, "allowed", "commit_order = process_then_commit"),
+    ],
+    ("phantom", "L5"): [(UNCLEAN, "violated", "never allowed")],
+    ("denied", "L6"): [({"producers.acks": "1"}, "violated", "never allowed")],
+    ("aborted_read", "T4"): [({"topics.min_insync_replicas": 1}, "violated", "never allowed")],
+}
+ROWS = [
+    (about, settings, expected, words)
+    for about, rows in CASES.items()
+    for settings, expected, words in rows
 ]
 
 
-@pytest.mark.parametrize(("mutation", "id", "settings", "expected", "words"), CASES)
+@pytest.mark.parametrize(("about", "settings", "expected", "words"), ROWS)
 def test_the_configuration_decides(
-    tmp_path: Path,
-    mutation: str,
-    id: str,
-    settings: tuple[Setting, ...],
-    expected: str,
-    words: str,
+    tmp_path: Path, about: tuple[str, str], settings: Settings, expected: str, words: str
 ) -> None:
-    found = verdict(tmp_path, mutation, id, *settings)
+    found = verdict(tmp_path, *about, settings)
     assert (found.verdict, found.count > 0) == (expected, True)
     assert words in found.reason
 
 
-@pytest.mark.parametrize(("mutation", "id", "settings", "expected", "words"), CASES)
+@pytest.mark.parametrize(("about", "settings"), [row[:2] for row in ROWS])
 def test_strict_asks_for_no_excuse(
-    tmp_path: Path,
-    mutation: str,
-    id: str,
-    settings: tuple[Setting, ...],
-    expected: str,
-    words: str,
+    tmp_path: Path, about: tuple[str, str], settings: Settings
 ) -> None:
-    assert verdict(tmp_path, mutation, id, *settings, strict=True).verdict == "violated"
+    assert verdict(tmp_path, *about, settings, strict=True).verdict == "violated"
 
 
 def test_a_loss_that_nothing_permits_is_not_hidden_by_one_that_acks_permit(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ one less where nothing is left undecided, though the check lacks none of its nee
 often each check changed with each field of each call, and an example; most often first.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from time import process_time
@@ -16,7 +15,7 @@ from time import process_time
 from tests.traces.dense import dense_trace
 from tests.traces.dense_search import SOME, every_removal
 from tests.traces.evidence import Removal, Trace, at
-from tests.traces.needs import Looked, looked, options
+from tests.traces.needs import Looked, looked, report
 from traces.checks.base import Check
 from traces.checks.catalogue import CHECKS
 from traces.model.context import Clause
@@ -77,15 +76,5 @@ def _concerned(trace: Trace, removal: Removal) -> str:
     )
 
 
-def main() -> None:
-    random, given = options(__doc__)
-    found, example = Counter[str](), dict[str, str]()
-    for words, seed in search(random, given.seconds):
-        found[words] += 1
-        example.setdefault(words, seed)
-    for words, count in found.most_common():
-        print(f"{count} {words}: {example[words]}")
-
-
 if __name__ == "__main__":
-    main()
+    report(search, __doc__)

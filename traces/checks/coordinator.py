@@ -10,7 +10,6 @@ from traces.model.schema import NONE, Outcome
 SENT_ONCE_NS = 50_000_000
 """A commit that is answered so soon was one request: no client repeats one sooner."""
 
-OTHERS_COMMIT = "not all who commit for the group were recorded (groups.committers)"
 MAY_FORGET = "internal_topics.__consumer_offsets may lose what was written to it"
 
 
