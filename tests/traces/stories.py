@@ -31,7 +31,7 @@ DEFINED = {
 _WITH_RECORDS = {"send", "poll", "process", "scan", "acquire", "acknowledge"}
 _OF_PARTITIONS = {"assign", "assigned", "revoked", "lost", "committed", "pause", "resume"}
 _BY_PARTITION = {"offsets", "high_watermark", "log_start", "last_stable", "leader_epochs"}
-_RECORD = re.compile(r"(\w+)(?:@(\d+))?(?::(\w+))?(?:\((.*)\))?")
+_RECORD = re.compile(r"(\d+)(?:@(\d+))?(?::(\w+))?(?:\((.*)\))?")
 
 
 @frozen
@@ -88,7 +88,9 @@ def _spelled(text: str, defined: Mapping[str, str]) -> str:
 def _calls(text: str) -> Iterator[Call]:
     for words in filter(None, map(str.split, re.split(r"[;\n]", text))):
         process, *rest = words
-        op = rest.pop(0) if rest and rest[0] in OPS else process.partition("#")[0]
+        op = "scan" if re.fullmatch(r"scan(#\d)?", process) else ""
+        op = rest.pop(0) if rest and rest[0] in OPS else op
+        assert op, f"expected an operation in {' '.join(words)!r}"
         named = process if "#" in process or process.startswith("broker-") else f"{process}#0"
         yield named, op, _fields(op, rest)
 
@@ -109,11 +111,12 @@ def _record(word: str) -> Line:
     id, offset, key, more = _RECORD.fullmatch(word).groups()  # pyright: ignore
     keyed = {"key": key, "tombstone": False} if key else {}
     told = dict(_value(one) for one in more.split(",")) if more else {}
-    return record(_plain(id), None if offset is None else int(offset), **keyed, **told)
+    return record(int(id), None if offset is None else int(offset), **keyed, **told)
 
 
 def _value(word: str) -> tuple[str, Any]:
-    name, _, text = word.partition("=")
+    name, equals, text = word.partition("=")
+    assert equals, f"expected a record, NAME=VALUE or a word that is defined, found {word!r}"
     value = _plain(text)
     many = name in _BY_PARTITION and isinstance(value, int)
     return name, {PARTITION: value} if many else value
