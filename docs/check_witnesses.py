@@ -14,7 +14,8 @@ from attrs import frozen
 import traces.html
 from tests.traces.fixture import fixture
 from tests.traces.judging import judged_lines
-from tests.traces.small import record, scan, trace
+from tests.traces.small import trace
+from tests.traces.stories import story
 from traces.generate.small import IN_CALLS, NotHere, injected
 from traces.html.sequence import draw, instants
 from traces.html.svg import alone
@@ -63,13 +64,9 @@ def _with_fault(name: str) -> Iterator[tuple[Verdict, Judged]]:
 
 def _of_a_topic_made_again() -> Iterator[tuple[Verdict, Judged]]:
     """No small fixture deletes a topic."""
-    old, new = ({"topic_ids": {"t": life}} for life in ("old", "new"))
-    process, op, read = scan(record(2, 0), record(1, 1), end=2)
-    lines, meta = trace(
-        ("p0#0", "send", {"records": [record(1, 0)], **old}),
-        ("p0#0", "send", {"records": [record(2, 0)], **new}),
-        (process, op, {**read, **new}),
-    )
+    lives = {"OLD": 'topic_ids={"t":"old"}', "NEW": 'topic_ids={"t":"new"}'}
+    calls = story("p0 send 1@0 OLD; p0 send 2@0 NEW; scan 2@0 1@1 end=2 NEW", **lives)
+    lines, meta = trace(*calls)
     with TemporaryDirectory() as folder:
         one = judged_lines(Path(folder), lines, meta)
     yield from ((verdict, one) for verdict in one.verdicts)

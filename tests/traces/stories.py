@@ -110,8 +110,8 @@ def _fields(op: str, words: list[str]) -> Line:
 def _record(word: str) -> Line:
     id, offset, key, more = _RECORD.fullmatch(word).groups()  # pyright: ignore
     keyed = {"key": key, "tombstone": False} if key else {}
-    told = dict(_value(one) for one in more.split(",")) if more else {}
-    return record(int(id), None if offset is None else int(offset), **keyed, **told)
+    others = dict(_value(one) for one in more.split(",")) if more else {}
+    return record(int(id), None if offset is None else int(offset), **keyed, **others)
 
 
 def _value(word: str) -> tuple[str, Any]:

@@ -376,9 +376,9 @@ def two_lives() -> tuple[Lines, dict[str, Any]]:
         p0 send 1@0 OLD; p0 send 2@1 OLD; c0 poll 1@0 2@1 OLD REPORTS
         p0 send 3@0 NEW; p0 send 4@1 NEW; c0 poll 3@0 4@1 NEW REPORTS; scan 3@0 4@1 end=2 NEW
     """
-    told = {"OLD": 'topic_ids={"t":"old"}', "NEW": 'topic_ids={"t":"new"}'}
-    told["REPORTS"] = "isolation=read_uncommitted high_watermark=2 leader_epochs=1"
-    return small.trace(*story(calls, **told))
+    named = {"OLD": 'topic_ids={"t":"old"}', "NEW": 'topic_ids={"t":"new"}'}
+    named["REPORTS"] = "isolation=read_uncommitted high_watermark=2 leader_epochs=1"
+    return small.trace(*story(calls, **named))
 
 
 @pytest.mark.parametrize(
