@@ -30,6 +30,8 @@ class Recorded:
     versions: set[str] = field(factory=set[str])
     #: Processes that were killed in the middle of a line
     torn: int = 0
+    #: Kinds of subjects that cannot be judged, as a version has not all methods that tell of them
+    without: dict[str, str] = field(factory=dict[str, str])
 
     @property
     def name(self) -> str:
@@ -73,6 +75,9 @@ def _read(file: Path, into: Recorded, boots: set[str]) -> None:
         if line["ev"] == "start":
             into.versions.add(line["kafka"])
             boots.add(line["boot"])
+        elif line["ev"] == "hook" and not line["found"]:
+            missing = f"this Kafka has no {line['of']}.{line['method']}"
+            into.without.setdefault(line["without"], missing)
         line["at"] = f"{file}:{number}"
         into.lines.append(line)
 
@@ -88,7 +93,7 @@ def _check(line: Line, place: str, expected: int) -> None:
             raise AgentLinesError(f"{place}: format {line['format']}, and {FORMAT} is known here")
         case "start":
             return
-        case "hook" if not line["found"]:
+        case "hook" if not line["found"] and not line.get("without"):
             of = f"{line['of']}.{line['method']}"
             raise AgentLinesError(f"{place}: this Kafka has no {of}, so its steps are missing")
         case "problem":

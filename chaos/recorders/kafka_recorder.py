@@ -6,6 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from chaos.recorders.kafka_coordinators import KafkaCoordinators
+from chaos.recorders.kafka_groups import KafkaGroups
 from chaos.recorders.kafka_lines import Line
 from chaos.recorders.kafka_steps import Decision, KafkaPartition, KafkaReplica
 from chaos.recorders.protocol_events import SubjectTrace
@@ -13,7 +14,7 @@ from chaos.recorders.protocol_events import SubjectTrace
 
 @define(eq=False)
 class KafkaRecorder:
-    """The traces of a run of Kafka: of partitions and transactional ids that were new in it."""
+    """The traces of a run of Kafka: of partitions, ids and groups that were new in it."""
 
     partitions: dict[str, KafkaPartition] = field(factory=dict[str, KafkaPartition])
     #: The ids of topics that were deleted, as far as the agent tells them
@@ -25,6 +26,7 @@ class KafkaRecorder:
     #: Partitions that cannot be judged, and why
     unjudged: dict[str, str] = field(factory=dict[str, str])
     coordinators: KafkaCoordinators = field(factory=KafkaCoordinators)
+    groups: KafkaGroups = field(factory=KafkaGroups)
 
     @property
     def all(self) -> Sequence[KafkaPartition]:
@@ -46,6 +48,8 @@ class KafkaRecorder:
             self._created(line)
         elif "x" in line or kind == "txnLoad":
             self.coordinators.take(line)
+        elif kind.startswith("group"):
+            self.groups.take(line)
         elif "p" in line:
             one = self.partitions.get(line["p"])
             if one is not None:
@@ -55,6 +59,7 @@ class KafkaRecorder:
 
     def _started(self, line: Line) -> None:
         self.coordinators.started(line["node"])
+        self.groups.started(line)
         if not line["counts"]:
             return
         self.nodes[line["node"]] = self.nodes.get(line["node"], -1) + 1
@@ -73,12 +78,15 @@ class KafkaRecorder:
     def _removed(self, topic: str, topic_id: str | None) -> None:
         if topic_id is not None:
             self.removed.add(topic_id)
+            self.groups.topics.removed.add(topic_id)
         self.coordinators.deleted.add(topic)
         for name in [one for one in self.partitions if one.rpartition("-")[0] == topic]:
             self.gone.append(self.partitions.pop(name))
 
     def _created(self, line: Line) -> None:
         name = line["p"]
+        if "id" in line:
+            self.groups.topic(name.rpartition("-")[0], line["id"])
         if name in self.partitions:
             return  # a controller reads of it in its log
         unknown = set(line["replicas"]) - self.nodes.keys()

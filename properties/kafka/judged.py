@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, cast
 
 from attrs import define, evolve, field, frozen
 
+from chaos.recorders.kafka_group import KafkaGroup
 from chaos.recorders.kafka_lines import AgentLinesError, Recorded, read_lines
 from chaos.recorders.kafka_recorder import KafkaRecorder
 from chaos.recorders.kafka_steps import ContradictingLinesError, KafkaPartition
@@ -35,8 +36,16 @@ PROMISES = {
         "FenceIsFinal",
         "MarkersAreTaken",
     ),
+    "ConsumerCoordinator": (
+        "OneHolder",
+        "OnlyMembersAreGiven",
+        "AsTheTargetSays",
+        "EpochsFollow",
+        "LastIsKnown",
+        "ReplicatedStays",
+    ),
 }
-Subject: TypeAlias = KafkaPartition | KafkaTransactionalId
+Subject: TypeAlias = KafkaPartition | KafkaTransactionalId | KafkaGroup
 
 
 @frozen
@@ -49,7 +58,7 @@ class Explained:
 
 @define
 class JudgedSubject:
-    """A partition, or a transactional id: what was rejected, and the promise that breaks so."""
+    """A partition, an id or a group: what was rejected, and the promise that breaks so."""
 
     subject: Subject
     trace: Trace
@@ -88,29 +97,35 @@ class JudgedRun:
         return [one for one in self.subjects if isinstance(one.subject, KafkaTransactionalId)]
 
     @property
+    def groups(self) -> Sequence[JudgedSubject]:
+        """The consumer groups."""
+        return [one for one in self.subjects if isinstance(one.subject, KafkaGroup)]
+
+    @property
     def explained(self) -> bool:
         """True if every rejection is explained."""
         return not any(one.unexplained for one in self.subjects)
 
 
 def judge(folder: Path, tree: SpecTree) -> JudgedRun:
-    """Merge the agents' files of a folder, and ask TLC about every partition and every id."""
+    """Merge the agents' files of a folder, and ask TLC about each subject."""
     try:
         recorded = read_lines(folder)
         recorder = merged(recorded)
     except (AgentLinesError, ContradictingLinesError) as wrong:
         raise InputError(str(wrong)) from None
-    subjects: list[Subject] = [*recorder.all, *recorder.coordinators.all]
+    subjects: list[Subject] = [*recorder.all, *recorder.coordinators.all, *recorder.groups.all]
     told = traces(subjects, recorded.name, folder)
     judged = [JudgedSubject(one, trace) for one, trace in zip(subjects, told, strict=True)]
     if not judged:
         raise InputError(f"{folder}: no partition was created while the agents wrote")
     _judge(judged, tree)
-    return JudgedRun(recorded, judged, {**recorder.unjudged, **recorder.coordinators.unjudged})
+    unjudged = {**recorder.unjudged, **recorder.coordinators.unjudged, **recorder.groups.unjudged}
+    return JudgedRun(recorded, judged, {**unjudged, **recorded.without})
 
 
 def merged(recorded: Recorded) -> KafkaRecorder:
-    """The steps of all partitions and transactional ids."""
+    """The steps of all partitions, transactional ids and groups."""
     recorder = KafkaRecorder()
     for line in recorded.lines:
         try:
@@ -126,6 +141,9 @@ def constants(subjects: Sequence[Subject]) -> Iterator[dict[str, Any]]:
     for one in subjects:
         if isinstance(one, KafkaPartition):
             yield {**REPLICATION, "N": len(one.numbers)}
+        elif isinstance(one, KafkaGroup):
+            one.settle()
+            yield one.constants()
         else:
             values = next(of_ids)
             one.settle(cast("int", values["Producers"]))

@@ -23,9 +23,10 @@ def test_each_hook_has_an_advice_and_each_advice_a_hook() -> None:
 
 
 def test_each_hook_names_its_steps_or_says_what_it_is_for() -> None:
-    specs = ("Replication", "TransactionCoordinator")
+    specs = ("Replication", "TransactionCoordinator", "ConsumerCoordinator")
     actions = {"Init", *(name for spec in specs for name in spec_actions(spec, SpecTree()))}
-    for advice, types, method, steps in hooks():
+    for advice, types, method, steps, *without in hooks():
+        assert without in ([], ["groups"])
         named = {step.strip() for step in steps.partition(":")[0].split(",")}
         assert named <= actions or advice in ("topic", "removed"), (method, named - actions)
         assert all("." in one for one in types.split(","))

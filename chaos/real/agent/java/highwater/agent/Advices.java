@@ -337,4 +337,99 @@ final class Advices {
       TransactionSteps.marked(metadata, partition);
     }
   }
+
+  // Coordinators of groups
+
+  static class GroupAsks {
+    @Advice.OnMethodEnter
+    static boolean enter(@Advice.AllArguments(typing = Typing.DYNAMIC) Object[] arguments) {
+      return GroupSteps.asks(arguments);
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit(@Advice.Enter boolean asks, @Advice.This Object manager, @Advice.Thrown Throwable thrown) {
+      if (asks) GroupSteps.answered(manager, thrown);
+    }
+  }
+
+  static class GroupCommits {
+    @Advice.OnMethodEnter
+    static void enter(@Advice.Argument(value = 1, typing = Typing.DYNAMIC) Object request) {
+      GroupSteps.commits(request);
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit(@Advice.This Object manager, @Advice.Thrown Throwable thrown) {
+      GroupSteps.answered(manager, thrown);
+    }
+  }
+
+  static class GroupFences {
+    @Advice.OnMethodEnter
+    static void enter(
+        @Advice.Argument(value = 0, typing = Typing.DYNAMIC) Object group,
+        @Advice.Argument(value = 1, typing = Typing.DYNAMIC) Object members) {
+      GroupSteps.fences(group, members);
+    }
+  }
+
+  static class GroupAppends {
+    @Advice.OnMethodEnter
+    static Object enter(
+        @Advice.This Object context,
+        @Advice.Argument(value = 3, typing = Typing.DYNAMIC) Object records,
+        @Advice.Argument(4) boolean replays) {
+      return GroupSteps.appends(context, records, replays);
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit(@Advice.Enter Object operation, @Advice.Thrown Throwable thrown) {
+      GroupSteps.appended(operation, thrown);
+    }
+  }
+
+  static class GroupFlushes {
+    @Advice.OnMethodEnter
+    static void enter() {
+      GroupSteps.flushes();
+    }
+  }
+
+  static class GroupServes {
+    @Advice.OnMethodExit
+    static void exit(
+        @Advice.This Object context, @Advice.Argument(value = 0, typing = Typing.DYNAMIC) Object state) {
+      GroupSteps.serves(context, state);
+    }
+  }
+
+  static class GroupReplays {
+    @Advice.OnMethodExit
+    static void exit() {
+      GroupSteps.replayed();
+    }
+  }
+
+  static class GroupWrites {
+    @Advice.OnMethodExit
+    static void exit(
+        @Advice.This Object coordinator, @Advice.Argument(value = 0, typing = Typing.DYNAMIC) Object offset) {
+      GroupSteps.wrote(coordinator, ((Number) offset).longValue());
+    }
+  }
+
+  static class GroupReverts {
+    @Advice.OnMethodExit
+    static void exit(@Advice.This Object coordinator, @Advice.Argument(0) long offset) {
+      GroupSteps.reverts(coordinator, offset);
+    }
+  }
+
+  static class GroupCommitted {
+    @Advice.OnMethodEnter
+    static void enter(
+        @Advice.This Object coordinator, @Advice.Argument(value = 0, typing = Typing.DYNAMIC) Object offset) {
+      GroupSteps.committed(coordinator, ((Number) offset).longValue());
+    }
+  }
 }

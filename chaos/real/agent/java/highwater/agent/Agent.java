@@ -17,7 +17,7 @@ import net.bytebuddy.matcher.ElementMatchers;
 import net.bytebuddy.utility.JavaModule;
 
 /**
- * Writes down each step of the replication protocol and of transactions that a Kafka node takes: {@code -javaagent:highwater-agent.jar=DIR[,topics=A+B]}.
+ * Writes down each step of the replication protocol, of transactions and of groups that a Kafka node takes: {@code -javaagent:highwater-agent.jar=DIR[,topics=A+B]}.
  *
  * <p>Only {@code kafka.Kafka} is watched: tools that inherit the option run as they are.
  */
@@ -64,7 +64,8 @@ public final class Agent {
               .with("advice", hook.advice())
               .with("of", hook.found() ? hook.type() : String.join(" or ", hook.types()))
               .with("method", hook.method())
-              .with("found", hook.found()));
+              .with("found", hook.found())
+              .with("without", hook.without()));
       if (!hook.found()) {
         System.err.println("highwater-agent: this Kafka has no " + String.join(" or ", hook.types()) + "." + hook.method());
         continue;

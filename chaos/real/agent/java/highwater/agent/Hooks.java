@@ -14,8 +14,8 @@ import net.bytebuddy.pool.TypePool;
 final class Hooks {
   private Hooks() {}
 
-  /** One row; `type` is the class that this version has, or null. */
-  record Hook(String advice, String type, List<String> types, String method, String argument, boolean found) {
+  /** One row; `type` is the class that this version has, or null; without it a run is not judged, or only `without` is not. */
+  record Hook(String advice, String type, List<String> types, String method, String argument, boolean found, String without) {
     boolean matches(MethodDescription one) {
       return one.getName().equals(method)
           && !one.isAbstract()
@@ -36,23 +36,29 @@ final class Hooks {
         if (line.isBlank() || line.startsWith("#")) continue;
         String[] parts = line.split("\\|");
         hooks.add(
-            resolved(pool, parts[0].strip(), List.of(parts[1].strip().split(", *")), List.of(parts[2].strip().split(" or "))));
+            resolved(
+                pool,
+                parts[0].strip(),
+                List.of(parts[1].strip().split(", *")),
+                List.of(parts[2].strip().split(" or ")),
+                parts.length > 4 ? parts[4].strip() : ""));
       }
     }
     return hooks;
   }
 
-  private static Hook resolved(TypePool pool, String advice, List<String> types, List<String> methods) {
+  private static Hook resolved(
+      TypePool pool, String advice, List<String> types, List<String> methods, String without) {
     for (String type : types) {
       TypePool.Resolution resolution = pool.describe(type);
       if (!resolution.isResolved()) continue;
       TypeDescription described = resolution.resolve();
       for (String method : methods) {
         String[] named = method.split(" ");
-        Hook hook = new Hook(advice, type, types, named[0], named.length > 1 ? named[1] : "", true);
+        Hook hook = new Hook(advice, type, types, named[0], named.length > 1 ? named[1] : "", true, without);
         if (described.getDeclaredMethods().stream().anyMatch(hook::matches)) return hook;
       }
     }
-    return new Hook(advice, null, types, String.join(" or ", methods), "", false);
+    return new Hook(advice, null, types, String.join(" or ", methods), "", false, without);
   }
 }

@@ -6,9 +6,18 @@ import java.util.Collection;
 final class Line {
   private final StringBuilder text = new StringBuilder(200);
 
+  /** What is within another line. */
+  Line() {}
+
   Line(String event) {
     text.append("\"ev\":");
     quote(event);
+  }
+
+  static String quoted(String value) {
+    Line line = new Line();
+    line.quote(value);
+    return line.toString();
   }
 
   Line with(String name, long value) {
@@ -27,11 +36,11 @@ final class Line {
     return this;
   }
 
-  /** A list of numbers, or of pairs of them as "[1,7]". */
-  Line with(String name, Collection<?> numbers) {
+  /** A list of numbers, or of other values as JSON has them. */
+  Line with(String name, Collection<?> values) {
     field(name).append('[');
     String before = "";
-    for (Object one : numbers) {
+    for (Object one : values) {
       text.append(before).append(one);
       before = ",";
     }
@@ -40,7 +49,7 @@ final class Line {
   }
 
   private StringBuilder field(String name) {
-    return text.append(",\"").append(name).append("\":");
+    return text.append(text.isEmpty() ? "\"" : ",\"").append(name).append("\":");
   }
 
   private void quote(String value) {

@@ -1,0 +1,173 @@
+"""Hands the lines of Kafka's group coordinators to the groups that they are about."""
+
+from collections.abc import Sequence
+
+from attrs import define, field
+
+from chaos.recorders.kafka_group import KafkaGroup, Topics, is_there
+from chaos.recorders.kafka_lines import Line
+
+NONE = -1
+
+
+@define(eq=False)
+class OffsetsPartition:
+    """A partition of `__consumer_offsets`: its coordinator, and what that has yet to write."""
+
+    node: int = NONE
+    epoch: int = NONE
+    written: int = 0
+    #: Operations that wait for the batch before or with them
+    pending: list[Line] = field(factory=list[Line])
+    #: A load of which lines are still to come
+    load: Line | None = None
+    found: dict[str, Line] = field(factory=dict[str, "Line"])
+
+
+@define(eq=False)
+class KafkaGroups:
+    """The traces of a run's consumer groups, one for each life that began in it."""
+
+    groups: dict[str, KafkaGroup] = field(factory=dict[str, KafkaGroup])
+    #: Lives that ended with the deletion of their group
+    earlier: list[KafkaGroup] = field(factory=list[KafkaGroup])
+    partitions: dict[int, OffsetsPartition] = field(factory=dict[int, OffsetsPartition])
+    topics: Topics = field(factory=Topics)
+    versions: dict[int, tuple[int, ...]] = field(factory=dict[int, tuple[int, ...]])
+    unjudged: dict[str, str] = field(factory=dict[str, str])
+
+    @property
+    def all(self) -> Sequence[KafkaGroup]:
+        """The groups that had a member."""
+        return [one for one in (*self.earlier, *self.groups.values()) if one.trace.steps]
+
+    def started(self, line: Line) -> None:
+        """Another process of a node starts."""
+        version = line["kafka"].split("-")[0].split(".")
+        self.versions[line["node"]] = tuple(int(one) for one in version if one.isdigit())
+        for one in self.partitions.values():
+            if one.load is not None and one.load["node"] == line["node"]:
+                one.load = None
+
+    def topic(self, name: str, topic_id: str) -> None:
+        """A topic has this id."""
+        self.topics.ids[name] = topic_id
+        self.topics.names[topic_id] = name
+
+    def take(self, line: Line) -> None:
+        """Take a line about a group, or about a partition of `__consumer_offsets`."""
+        if line["ev"] == "groupRefused":
+            self._refused(line)
+            return
+        partition = self.partitions.setdefault(line["sp"], OffsetsPartition())
+        match line["ev"]:
+            case "groupLoad":
+                partition.load, partition.found = line, {}
+                self._serves(line["sp"], partition)
+            case "groupLoaded":
+                if partition.load is not None and partition.load["node"] == line["node"]:
+                    partition.found[line["g"]] = line
+                    self._serves(line["sp"], partition)
+            case _ if line["node"] != partition.node or line["ce"] < partition.epoch:
+                if line["ev"] == "groupOp" and line["g"] in self.groups:
+                    self.groups[line["g"]].lost("an operation of an earlier coordinator")
+            case "groupOp":
+                partition.pending.append(line)
+                self._write(partition, partition.written, partition.epoch)
+            case "groupWritten":
+                partition.written = line["off"]
+                self._write(partition, line["off"], line["le"])
+            case "groupReverted":
+                self._drop(partition, "a change whose batch could not be written")
+            case "groupCommitted":
+                for one in self._on(line["sp"]):
+                    one.committed(line, line["off"])
+            case unknown:
+                raise KeyError(unknown)
+
+    def _refused(self, line: Line) -> None:
+        one = self.groups.get(line["g"])
+        partition = None if one is None else self.partitions[one.number]
+        if one is None or partition is None or partition.node != line["node"]:
+            return
+        if partition.pending:
+            off = partition.pending[-1]["off"]
+            partition.pending.append({**line, "off": off})
+        else:
+            one.refused(line)
+
+    def _on(self, number: int) -> list[KafkaGroup]:
+        return [one for one in self.groups.values() if one.number == number]
+
+    # Batches
+
+    def _write(self, partition: OffsetsPartition, end: int, epoch: int) -> None:
+        """Operations up to this end of the log are no longer lost with their coordinator."""
+        while partition.pending and partition.pending[0]["off"] <= end:
+            self._performed(partition.pending.pop(0), epoch)
+
+    def _drop(self, partition: OffsetsPartition, why: str) -> None:
+        for line in partition.pending:
+            if line["g"] in self.groups:
+                self.groups[line["g"]].lost(why)
+        partition.pending = []
+
+    def _performed(self, line: Line, epoch: int) -> None:
+        name = line["g"]
+        one = self.groups.get(name)
+        if line["ev"] == "groupRefused":
+            if one is not None:
+                one.refused(line)
+            return
+        if one is None and not line["gone"]:
+            one = self._begins(line)
+        if one is None:
+            return
+        one.take(line, epoch)
+        if line["gone"]:
+            self.earlier.append(self.groups.pop(name))
+
+    def _begins(self, line: Line) -> KafkaGroup | None:
+        name, subject = line["g"], _subject(line["g"])
+        members = line.get("now", ())
+        first = line["op"] == "heartbeat" and [one["m"] for one in members] == [line["m"]]
+        if not first or line.get("ge") not in (1, 2):
+            why = "it is older than the recording, or it was a classic group"
+            self.unjudged.setdefault(subject, why)
+            return None
+        lives = 1 + sum(one.name.partition("#")[0] == subject for one in self.earlier)
+        again = f"#{lives}" if lives > 1 else ""
+        version = self.versions.get(line["node"], ())
+        one = KafkaGroup(subject + again, line["t"], line["sp"], self.topics, version)
+        one.numbers.above = 2 - line["ge"]
+        self.groups[name] = one
+        self.unjudged.pop(subject, None)
+        return one
+
+    # Loads
+
+    def _serves(self, number: int, partition: OffsetsPartition) -> None:
+        load = partition.load
+        if load is None or len(partition.found) < load["groups"]:
+            return
+        if load["ce"] >= partition.epoch:
+            # Killed between the log and the line that tells of it
+            while partition.pending and self._is_there(load, partition):
+                self._performed(partition.pending.pop(0), partition.epoch)
+            self._drop(partition, "a change that no later coordinator has")
+            partition.node, partition.epoch = load["node"], load["ce"]
+            partition.written = load["end"]
+            for one in self._on(number):
+                name = one.name.removeprefix(_subject("")).partition("#")[0]
+                one.serves(load, partition.found.get(name))
+            for name in partition.found.keys() - self.groups.keys():
+                self.unjudged.setdefault(_subject(name), "it is older than the recording")
+        partition.load, partition.found = None, {}
+
+    def _is_there(self, load: Line, partition: OffsetsPartition) -> bool:
+        end = partition.pending[0]["off"]
+        return end <= partition.written or is_there(load, end, partition.epoch)
+
+
+def _subject(name: str) -> str:
+    return f"group {name}"
