@@ -6,7 +6,7 @@ is where the coordinator makes it; a change whose batch could not be written has
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from attrs import define, evolve, field
@@ -101,26 +101,14 @@ class KafkaGroup:
         return f"{self.topics.names.get(topic, topic)}-{number}"
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Members and partitions: rounded, the same for many groups."""
-        sizes = len(self.numbers.members), len(self.numbers.partitions)
-        members, partitions = (max(4, -(-size // 4) * 4) for size in sizes)
-        return members, partitions
+    def size(self) -> tuple[int, int, int]:
+        """So many members, partitions and epochs."""
+        numbers = self.numbers
+        epochs = [state.epoch for _, state, _ in self.states]
+        return len(numbers.members), len(numbers.partitions), max(epochs, default=1) + 1
 
-    def constants(self) -> dict[str, Json]:
-        """The spec's constants: our rules, and no bound."""
-        members, partitions = self.size
-        return {
-            "M": members,
-            "P": partitions,
-            **dict.fromkeys(("MaxEpoch", "MaxOffset", "MaxLog"), BEYOND),
-            **dict.fromkeys(("WaitUntilFree", "WaitUntilRevoked", "Subset"), True),
-            "CommitBy": "assignment",
-        }
-
-    def settle(self) -> None:
-        """Nothing follows: the numbers of members and partitions are known."""
-        members, partitions = self.size
+    def settle(self, members: int, partitions: int) -> None:
+        """Nothing follows: so many members and partitions has the spec."""
         for place, state, offsets in self.states:
             place.changes = state.as_json(members, partitions)
             if offsets:
@@ -196,7 +184,7 @@ class KafkaGroup:
             case "heartbeat":
                 self._heartbeat(line, after)
             case "commit":
-                self._commit(line)
+                self._commit(line, after)
             case _ if gone or after.members != before.members:
                 self._end("members change by no request of theirs")
             case _:
@@ -242,30 +230,27 @@ class KafkaGroup:
         if who not in after.members:
             self._end("a heartbeat of nobody who is known is accepted")
         elif who not in before.members:
-            self._joins(who, after)
-        elif after.epoch not in (before.epoch, before.epoch + 1):
-            self._end("a heartbeat begins several epochs")
+            self._joins(line, who, after)
         elif why := self._reconciles_otherwise(line, who, after):
             self._end(why)
         else:
             self._comes_again(line, who, after)
 
-    def _joins(self, who: int, after: GroupState) -> None:
+    def _joins(self, line: Line, who: int, after: GroupState) -> None:
         before = self.now
-        if after.epoch != before.epoch + 1:
+        if after.epoch == before.epoch and any(one["regex"] for one in line["now"]):
             self._end("a member joins and no epoch begins, for its expression is not resolved")
             return
         computed = after.target_epoch != before.target_epoch
-        target: dict[str, Json] = {str(p): owner for p, owner in after.target.items()}
         self._changed(after)
-        self._leaves("Join", {"m": who, "computed": computed, "newTarget": target})
+        self._leaves("Join", {"m": who, "computed": computed, "newTarget": _by_name(after)})
 
     def _comes_again(self, line: Line, who: int, after: GroupState) -> None:
         before = self.now
         if after.epoch != before.epoch:
             self._add("ChangeTopics")
         if after.target_epoch != before.target_epoch:
-            self._computes(after)
+            self._add("ComputeTarget", newTarget=_by_name(after))
         claims = self._claims(line, who)
         key = tuple(str(one) for one in claims.values())
         same = after == before
@@ -278,10 +263,6 @@ class KafkaGroup:
             self._leaves("Rejoin", {"m": who})
         else:
             self._leaves("Heartbeat", claims)
-
-    def _computes(self, after: GroupState) -> None:
-        target: dict[str, Json] = {str(p): owner for p, owner in after.target.items()}
-        self._add("ComputeTarget", newTarget=target)
 
     def _claims(self, line: Line, who: int) -> dict[str, Json]:
         said = line.get("owns")
@@ -311,25 +292,24 @@ class KafkaGroup:
         return "a member has partitions of a topic that it does not subscribe to"
 
     def _other(self, line: Line, after: GroupState) -> None:
+        """Topics and expressions change without a member's heartbeat, and offsets go."""
         before = self.now
-        if after.epoch not in (before.epoch, before.epoch + 1):
-            self._end("an operation begins several epochs")
-            return
-        if after.epoch != before.epoch:
-            self._add("ChangeTopics")
-        if after.target_epoch != before.target_epoch:
-            self._computes(after)
-        elif after.target != before.target:
-            self._end("a target changes in its epoch")
-            return
         self._changed(after)
+        begins = after.epoch != before.epoch
+        if after.target_epoch != before.target_epoch:
+            if begins:
+                self._add("ChangeTopics")
+            self._leaves("ComputeTarget", {"newTarget": _by_name(after)})
+        elif begins or after.target != before.target:
+            self._leaves("ChangeTopics", {})
         for name, offset in line.get("committed", ()):
             self._not_by_a_member(name, None if offset >= 0 else 0)
 
     # Offsets
 
-    def _commit(self, line: Line) -> None:
-        who, epoch = line["m"], line["e"]
+    def _commit(self, line: Line, after: GroupState) -> None:
+        who, epoch, asked = line["m"], line["e"], dict(line["named"])
+        self.now = after
         for name, offset in line.get("committed", ()):
             by_id = self.topics.by_id(name)
             if epoch < 0 or by_id is None:
@@ -338,7 +318,7 @@ class KafkaGroup:
             partition = self.numbers.partition(by_id)
             self.now = self.now.commits(partition, offset)
             params: dict[str, Json] = {"m": self.numbers.member(who), "p": partition}
-            params |= {"epoch": self.numbers.epoch(epoch), "offset": offset}
+            params |= {"epoch": self.numbers.epoch(epoch), "offset": asked.get(name, offset)}
             self._leaves("TakeCommit", params)
 
     def _not_by_a_member(self, name: str, offset: int | None) -> None:
@@ -359,7 +339,7 @@ class KafkaGroup:
         if line["op"] == "heartbeat" and not line["static"] and epoch > 0 and error in _FENCED:
             self._add("RefuseHeartbeat", **self._claims(line, self.numbers.member(line["m"])))
         elif line["op"] == "commit" and epoch >= 0 and error in _STALE:
-            named = [self.topics.by_id(one) for one in line["named"]]
+            named = [self.topics.by_id(one) for one, _ in line["named"]]
             if not named or None in named:
                 self.no_step["a refused commit of topics that nobody has told"] += 1
                 return
@@ -438,6 +418,11 @@ def is_there(load: Line, end: int, epoch: int) -> bool:
     return end <= load["end"] and bool(started) and started[max(started)] == epoch
 
 
+def _by_name(state: GroupState) -> dict[str, Json]:
+    """A target before the partitions are known: each that has an owner, by its number as text."""
+    return {str(partition): owner for partition, owner in state.target.items()}
+
+
 def _has_no_words(line: Line) -> str:
     """The reason for which the spec has no words for the members of a line, or ""."""
     members = line.get("now", ())
@@ -446,3 +431,15 @@ def _has_no_words(line: Line) -> str:
     if any(one.get("classic") for one in members):
         return "a member of the classic protocol"
     return ""
+
+
+def alike(groups: Sequence[KafkaGroup]) -> Iterator[dict[str, Json]]:
+    """The constants of each group: the same for all, so that TLC judges them in one go."""
+    sizes = [max(1, *those) for those in zip(*(one.size for one in groups), strict=True)]
+    for _ in groups:
+        yield {
+            **dict(zip(("M", "P", "MaxEpoch"), sizes, strict=True)),
+            **dict.fromkeys(("MaxOffset", "MaxLog"), BEYOND),
+            **dict.fromkeys(("WaitUntilFree", "WaitUntilRevoked", "Subset"), True),
+            "CommitBy": "assignment",
+        }

@@ -6,6 +6,7 @@ from attrs import define, field
 
 from chaos.recorders.kafka_group import KafkaGroup, Topics, is_there
 from chaos.recorders.kafka_lines import Line
+from chaos.recorders.kafka_steps import ContradictingLinesError
 
 NONE = -1
 
@@ -17,6 +18,8 @@ class OffsetsPartition:
     node: int = NONE
     epoch: int = NONE
     written: int = 0
+    #: Where the records of the next operation are to be
+    end: int = 0
     #: Operations that wait for the batch before or with them
     pending: list[Line] = field(factory=list[Line])
     #: A load of which lines are still to come
@@ -43,7 +46,7 @@ class KafkaGroups:
 
     def started(self, line: Line) -> None:
         """Another process of a node starts."""
-        version = line["kafka"].split("-")[0].split(".")
+        version = line.get("kafka", "").split("-")[0].split(".")
         self.versions[line["node"]] = tuple(int(one) for one in version if one.isdigit())
         for one in self.partitions.values():
             if one.load is not None and one.load["node"] == line["node"]:
@@ -72,16 +75,24 @@ class KafkaGroups:
                 if line["ev"] == "groupOp" and line["g"] in self.groups:
                     self.groups[line["g"]].lost("an operation of an earlier coordinator")
             case "groupOp":
+                _follows(partition, line)
                 partition.pending.append(line)
                 self._write(partition, partition.written, partition.epoch)
+            case "groupOther":
+                _follows(partition, line)
+            case "groupMarker":
+                partition.end += 1
             case "groupWritten":
+                if line["off"] != partition.end:
+                    said = f"records up to {partition.end} are written up to {line['off']}"
+                    raise ContradictingLinesError(f"{line['at']}: {said}")
                 partition.written = line["off"]
                 self._write(partition, line["off"], line["le"])
             case "groupReverted":
+                partition.end = line["off"]
                 self._drop(partition, "a change whose batch could not be written")
             case "groupCommitted":
-                for one in self._on(line["sp"]):
-                    one.committed(line, line["off"])
+                self._committed(line, partition)
             case unknown:
                 raise KeyError(unknown)
 
@@ -95,6 +106,13 @@ class KafkaGroups:
             partition.pending.append({**line, "off": off})
         else:
             one.refused(line)
+
+    def _committed(self, line: Line, partition: OffsetsPartition) -> None:
+        if line["off"] > partition.written:
+            said = f"{line['off']} is committed, and the log ends at {partition.written}"
+            raise ContradictingLinesError(f"{line['at']}: {said}")
+        for one in self._on(line["sp"]):
+            one.committed(line, line["off"])
 
     def _on(self, number: int) -> list[KafkaGroup]:
         return [one for one in self.groups.values() if one.number == number]
@@ -156,7 +174,7 @@ class KafkaGroups:
                 self._performed(partition.pending.pop(0), partition.epoch)
             self._drop(partition, "a change that no later coordinator has")
             partition.node, partition.epoch = load["node"], load["ce"]
-            partition.written = load["end"]
+            partition.written = partition.end = load["end"]
             for one in self._on(number):
                 name = one.name.removeprefix(_subject("")).partition("#")[0]
                 one.serves(load, partition.found.get(name))
@@ -167,6 +185,16 @@ class KafkaGroups:
     def _is_there(self, load: Line, partition: OffsetsPartition) -> bool:
         end = partition.pending[0]["off"]
         return end <= partition.written or is_there(load, end, partition.epoch)
+
+
+def _follows(partition: OffsetsPartition, line: Line) -> None:
+    """Each record is behind the one before."""
+    if line["again"] or not line["records"]:
+        return
+    if line["from"] != partition.end:
+        said = f"records from {line['from']} follow those up to {partition.end}"
+        raise ContradictingLinesError(f"{line['at']}: {said}")
+    partition.end = line["off"]
 
 
 def _subject(name: str) -> str:

@@ -46,6 +46,8 @@ class KafkaRecorder:
             self._removed(line["topic"], line.get("id"))
         elif kind == "created":
             self._created(line)
+        elif kind == "topic":
+            self.groups.topic(line["topic"], line["id"])
         elif "x" in line or kind == "txnLoad":
             self.coordinators.take(line)
         elif kind.startswith("group"):
@@ -85,8 +87,6 @@ class KafkaRecorder:
 
     def _created(self, line: Line) -> None:
         name = line["p"]
-        if "id" in line:
-            self.groups.topic(name.rpartition("-")[0], line["id"])
         if name in self.partitions:
             return  # a controller reads of it in its log
         unknown = set(line["replicas"]) - self.nodes.keys()

@@ -6,11 +6,12 @@ from typing import Any, TypeAlias, cast
 
 from attrs import define, evolve, field, frozen
 
+from chaos.recorders import kafka_group, kafka_transactions
 from chaos.recorders.kafka_group import KafkaGroup
 from chaos.recorders.kafka_lines import AgentLinesError, Recorded, read_lines
 from chaos.recorders.kafka_recorder import KafkaRecorder
 from chaos.recorders.kafka_steps import ContradictingLinesError, KafkaPartition
-from chaos.recorders.kafka_transactions import KafkaTransactionalId, alike
+from chaos.recorders.kafka_transactions import KafkaTransactionalId
 from chaos.recording import REPLICATION
 from properties.kafka.known import Known, read_known
 from properties.modules.transaction_coordinator import TransactionCoordinatorModule
@@ -38,6 +39,7 @@ PROMISES = {
     ),
     "ConsumerCoordinator": (
         "OneHolder",
+        "OnlyHoldersCommit",
         "OnlyMembersAreGiven",
         "AsTheTargetSays",
         "EpochsFollow",
@@ -137,13 +139,16 @@ def merged(recorded: Recorded) -> KafkaRecorder:
 
 def constants(subjects: Sequence[Subject]) -> Iterator[dict[str, Any]]:
     """The spec's constants for each: our rules, and no bound."""
-    of_ids = alike([one for one in subjects if isinstance(one, KafkaTransactionalId)])
+    ids = [one for one in subjects if isinstance(one, KafkaTransactionalId)]
+    groups = [one for one in subjects if isinstance(one, KafkaGroup)]
+    of_ids, of_groups = kafka_transactions.alike(ids), kafka_group.alike(groups)
     for one in subjects:
         if isinstance(one, KafkaPartition):
             yield {**REPLICATION, "N": len(one.numbers)}
         elif isinstance(one, KafkaGroup):
-            one.settle()
-            yield one.constants()
+            values = next(of_groups)
+            one.settle(cast("int", values["M"]), cast("int", values["P"]))
+            yield values
         else:
             values = next(of_ids)
             one.settle(cast("int", values["Producers"]))

@@ -20,6 +20,8 @@ from properties.tla.verdicts import load
 BEFORE = 12
 _LANE = 13
 _LONGEST = 60
+#: The parameter that says whose of a variable is shown
+_OF = {"client": "i", "member": "m"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -88,7 +90,7 @@ def _values(verdict: TraceVerdict) -> Iterator[str]:
     for name, value in (verdict.before or {}).items():
         if name not in words | reads:
             continue
-        of = event.params.get("i") if name == "client" else who
+        of = event.params.get(_OF.get(name, ""), who)
         if isinstance(value, tuple) and not isinstance(value, Rec) and isinstance(of, int):
             mine = cast("tuple[Value, ...]", value)[of - 1]
             yield f"{name}[{of}] = {_short(to_tla(mine))}"
@@ -98,7 +100,7 @@ def _values(verdict: TraceVerdict) -> Iterator[str]:
         if name in words:
             yield f"{name} = {to_tla(from_json(value))}"
     for name, left in _parsed(event.after).items():
-        of = event.params.get("i") if name == "client" else who
+        of = event.params.get(_OF.get(name, ""), who)
         if isinstance(left, tuple) and not isinstance(left, Rec) and isinstance(of, int):
             left = cast("tuple[Value, ...]", left)[of - 1]
         yield f"Kafka's {name} after the step = {_short(to_tla(left))}"

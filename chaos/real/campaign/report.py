@@ -86,7 +86,9 @@ def _judges(judged: Judged) -> Iterator[str]:
         early = sum(bool(one["ended"]) for one in judged.partitions.values())
         short = f", {early} recorded in part" if early else ""
         ids = sum(name.startswith("transactional id ") for name in judged.partitions)
-        those = f"{len(judged.partitions) - ids} partitions, {ids} transactional ids"
+        groups = sum(name.startswith("group ") for name in judged.partitions)
+        partitions = len(judged.partitions) - ids - groups
+        those = f"{partitions} partitions, {ids} transactional ids, {groups} groups"
         yield f"  validate --kafka: {those}, {steps:,} steps{short}"
 
 

@@ -410,6 +410,13 @@ final class Advices {
     }
   }
 
+  static class GroupMarks {
+    @Advice.OnMethodExit
+    static void exit(@Advice.This Object coordinator) {
+      GroupSteps.marks(coordinator);
+    }
+  }
+
   static class GroupWrites {
     @Advice.OnMethodExit
     static void exit(

@@ -27,11 +27,13 @@ public final class GroupSteps {
     long epoch = -1;
     boolean isStatic;
     Object owned;
-    List<String> fenced = List.of();
+    /** The members that are given up, or the offsets that are asked for. */
+    List<String> named = List.of();
     // While it appends
     Object context;
     List<Object> records = List.of();
     boolean replays;
+    long from;
     int replayed;
     boolean written;
 
@@ -73,11 +75,11 @@ public final class GroupSteps {
           Operation now = new Operation("commit", (String) Reader.get(request, "groupId"));
           now.member = (String) Reader.get(request, "memberId");
           now.epoch = Reader.number(request, "generationIdOrMemberEpoch");
-          List<String> named = new ArrayList<>();
+          now.named = new ArrayList<>();
           for (Object topic : Reader.items(Reader.get(request, "topics")))
             for (Object one : Reader.items(Reader.get(topic, "partitions")))
-              named.add(name(Reader.get(topic, "name"), Reader.number(one, "partitionIndex")));
-          now.fenced = named;
+              now.named.add(
+                  offset(Reader.get(topic, "name"), Reader.get(one, "partitionIndex"), Reader.number(one, "committedOffset")));
           NOW.set(now);
         });
   }
@@ -106,17 +108,17 @@ public final class GroupSteps {
         "groupFences",
         () -> {
           Operation now = new Operation("fence", (String) Reader.get(group, "groupId"));
-          now.fenced = new ArrayList<>();
-          for (Object one : Reader.items(members)) now.fenced.add(Line.quoted((String) Reader.get(one, "memberId")));
+          now.named = new ArrayList<>();
+          for (Object one : Reader.items(members)) now.named.add(Line.quoted((String) Reader.get(one, "memberId")));
           NOW.set(now);
         });
   }
 
   private static Line asked(Line line, Operation now) {
     line.with("op", now.kind);
-    if (now.kind.equals("fence")) return line.with("members", now.fenced);
+    if (now.kind.equals("fence")) return line.with("members", now.named);
     line.with("m", now.member).with("e", now.epoch);
-    if (now.kind.equals("commit")) return line.with("named", now.fenced);
+    if (now.kind.equals("commit")) return line.with("named", now.named);
     line.with("static", now.isStatic);
     return now.owned == null ? line : line.with("owns", owned(now.owned));
   }
@@ -142,7 +144,16 @@ public final class GroupSteps {
     now.context = context;
     now.records = Reader.items(records);
     now.replays = replays;
+    Steps.noted("groupAppends", () -> now.from = end(context));
     return now;
+  }
+
+  /** Where the records of the next operation are to be. */
+  private static long end(Object context) {
+    Object batch = Reader.get(context, "currentBatch");
+    return batch == null
+        ? Reader.number(Reader.get(context, "coordinator"), "lastWrittenOffset")
+        : Reader.number(batch, "nextOffset");
   }
 
   public static void replayed() {
@@ -150,11 +161,18 @@ public final class GroupSteps {
     if (now != null && now.context != null) now.replayed++;
   }
 
-  /** Before a batch is written: with this operation's records, if the coordinator has taken them all. */
+  /** Before a batch is written: with all of this operation's records, or a part of them. */
   public static void flushes() {
     Operation now = NOW.get();
-    boolean whole = now != null && now.context != null && now.replayed == now.records.size();
-    if (whole && !now.written && !now.records.isEmpty()) write(now);
+    if (now == null || now.context == null || now.written || now.replayed == 0) return;
+    if (now.replayed == now.records.size()) write(now);
+    else
+      Steps.noted(
+          "groupOther",
+          () -> {
+            Journal.write(placed(new Line("groupOther"), now, false));
+            now.from = end(now.context);
+          });
   }
 
   public static void appended(Object operation, Throwable thrown) {
@@ -175,28 +193,37 @@ public final class GroupSteps {
           Object shard = Reader.get(coordinator, "coordinator");
           Map<String, Changes> changes = new LinkedHashMap<>();
           if (!now.group.isEmpty()) changes.put(now.group, new Changes());
-          long number = 0;
           for (Object record : now.records) {
             Object key = message(Reader.get(record, "key"));
-            boolean commits = Reader.has(key, "group");
-            if (!commits && !Reader.has(key, "groupId")) continue;
-            String group = (String) Reader.get(key, commits ? "group" : "groupId");
-            changes.computeIfAbsent(group, __ -> new Changes()).take(key, Reader.get(record, "value"));
-            number++;
+            String group = groupOf(key);
+            if (group != null) changes.computeIfAbsent(group, __ -> new Changes()).take(key, Reader.get(record, "value"));
           }
           Map<?, ?> groups = (Map<?, ?>) Reader.get(Reader.get(shard, "groupMetadataManager"), "groups");
+          boolean told = false;
           for (var of : changes.entrySet()) {
             Object group = groups.get(of.getKey());
             if (!isConsumers(group) && !of.getValue().wasConsumers) continue;
-            boolean mine = of.getKey().equals(now.group);
-            Line line = at(new Line("groupOp").with("g", of.getKey()), now.context);
-            if (mine) asked(line, now);
+            Line line = placed(new Line("groupOp"), now, told).with("g", of.getKey());
+            if (of.getKey().equals(now.group)) asked(line, now);
             else line.with("op", "");
-            Object batch = Reader.get(now.context, "currentBatch");
-            line.with("off", batch == null ? Reader.number(coordinator, "lastWrittenOffset") : Reader.number(batch, "nextOffset"));
-            Journal.write(of.getValue().told(line.with("records", number), isConsumers(group) ? group : null));
+            Journal.write(of.getValue().told(line, of.getKey(), isConsumers(group) ? group : null, shard));
+            told = true;
           }
+          if (!told && !now.records.isEmpty()) Journal.write(placed(new Line("groupOther"), now, false));
         });
+  }
+
+  private static Line placed(Line line, Operation now, boolean again) {
+    return at(line, now.context)
+        .with("again", again)
+        .with("records", now.records.size())
+        .with("from", now.from)
+        .with("off", end(now.context));
+  }
+
+  private static String groupOf(Object key) {
+    if (Reader.has(key, "group")) return (String) Reader.get(key, "group");
+    return Reader.has(key, "groupId") ? (String) Reader.get(key, "groupId") : null;
   }
 
   private static Object message(Object key) {
@@ -222,7 +249,7 @@ public final class GroupSteps {
     boolean becomesClassic;
     final Set<String> targets = new LinkedHashSet<>();
     final Set<String> members = new LinkedHashSet<>();
-    final List<String> committed = new ArrayList<>();
+    final List<Object> committed = new ArrayList<>();
 
     void take(Object key, Object value) {
       switch (key.getClass().getSimpleName()) {
@@ -239,19 +266,19 @@ public final class GroupSteps {
           targets.add((String) Reader.get(key, "memberId"));
         }
         case "GroupMetadataKey" -> becomesClassic |= value != null;
-        case "OffsetCommitKey" ->
-            committed.add(
-                offset(
-                    Reader.get(key, "topic"),
-                    Reader.get(key, "partition"),
-                    value == null ? -1 : Reader.number(message(value), "offset")));
+        case "OffsetCommitKey" -> committed.add(key);
         default -> {}
       }
     }
 
-    Line told(Line line, Object group) {
+    Line told(Line line, String id, Object group, Object shard) {
       line.with("gone", gone).with("classic", becomesClassic);
-      if (!committed.isEmpty()) line.with("committed", committed);
+      List<String> offsets = new ArrayList<>();
+      for (Object key : committed) {
+        Object topic = Reader.get(key, "topic"), partition = Reader.get(key, "partition");
+        offsets.add(offset(topic, partition, offset(offsetsOf(shard, id), topic, partition)));
+      }
+      if (!offsets.isEmpty()) line.with("committed", offsets);
       if (group == null) return line;
       epochs(line, group);
       Map<?, ?> all = (Map<?, ?>) Reader.get(group, "members");
@@ -272,6 +299,18 @@ public final class GroupSteps {
 
   private static Line epochs(Line line, Object group) {
     return line.with("ge", Reader.number(group, "groupEpoch")).with("te", Reader.number(group, "assignmentEpoch"));
+  }
+
+  /** The offsets of a group, by topic and partition; null for none. */
+  private static Map<?, ?> offsetsOf(Object shard, String group) {
+    Object offsets = Reader.get(Reader.get(shard, "offsetMetadataManager"), "offsets");
+    return (Map<?, ?>) ((Map<?, ?>) Reader.get(offsets, "offsetsByGroup")).get(group);
+  }
+
+  private static long offset(Map<?, ?> offsets, Object topic, Object partition) {
+    Map<?, ?> those = offsets == null ? null : (Map<?, ?>) offsets.get(topic);
+    Object one = those == null ? null : those.get(partition);
+    return one == null ? -1 : Reader.number(one, "committedOffset");
   }
 
   private static String offset(Object topic, Object partition, long offset) {
@@ -310,15 +349,21 @@ public final class GroupSteps {
             .with("assigned", assigned)
             .with("pending", pending)
             .with("topics", topics)
+            .with("regex", hasExpression(member))
             .with("static", Reader.get(member, "instanceId") != null)
             .with("classic", Reader.flag(member, "useClassicProtocol"))
         + "}";
   }
 
+  private static boolean hasExpression(Object member) {
+    Object regex = Reader.get(member, "subscribedTopicRegex");
+    return regex != null && !regex.equals("");
+  }
+
   private static Collection<Object> subscription(Object group, Object member) {
     Set<Object> topics = new LinkedHashSet<>(Reader.items(Reader.get(member, "subscribedTopicNames")));
-    Object regex = Reader.get(member, "subscribedTopicRegex");
-    if (regex != null && !regex.equals("")) {
+    if (hasExpression(member)) {
+      Object regex = Reader.get(member, "subscribedTopicRegex");
       Object resolved = Reader.held(Reader.call(group, "resolvedRegularExpression", regex));
       if (resolved != null) topics.addAll(Reader.items(Reader.get(resolved, "topics")));
     }
@@ -326,6 +371,11 @@ public final class GroupSteps {
   }
 
   // Batches, and how far they are committed
+
+  public static void marks(Object coordinator) {
+    Object context = SERVING.get(coordinator);
+    if (context != null) Steps.noted("groupMarker", () -> Journal.write(at(new Line("groupMarker"), context)));
+  }
 
   public static void wrote(Object coordinator, long offset) {
     batch("groupWritten", coordinator, offset, true);
@@ -391,19 +441,19 @@ public final class GroupSteps {
                   .with("lc", Reader.number(coordinator, "lastCommittedOffset"))
                   .with("epochs", epochs)
                   .with("groups", those.size()));
-          Object offsets = Reader.get(Reader.get(Reader.get(shard, "offsetMetadataManager"), "offsets"), "offsetsByGroup");
-          for (var of : those) Journal.write(loaded(context, (String) of.getKey(), of.getValue(), ((Map<?, ?>) offsets).get(of.getKey())));
+          for (var of : those) Journal.write(loaded(context, (String) of.getKey(), of.getValue(), shard));
         });
   }
 
-  private static Line loaded(Object context, String id, Object group, Object offsets) {
+  private static Line loaded(Object context, String id, Object group, Object shard) {
+    Map<?, ?> offsets = offsetsOf(shard, id);
     List<String> members = new ArrayList<>(), targets = new ArrayList<>(), committed = new ArrayList<>();
     for (var one : ((Map<?, ?>) Reader.get(group, "members")).entrySet())
       members.add(member(group, (String) one.getKey(), one.getValue()));
     for (var one : ((Map<?, ?>) Reader.get(group, "targetAssignment")).entrySet())
       targets.add(target((String) one.getKey(), one.getValue()));
     if (offsets != null)
-      for (var topic : ((Map<?, ?>) offsets).entrySet())
+      for (var topic : offsets.entrySet())
         for (var one : ((Map<?, ?>) topic.getValue()).entrySet())
           committed.add(offset(topic.getKey(), one.getKey(), Reader.number(one.getValue(), "committedOffset")));
     return epochs(at(new Line("groupLoaded").with("g", id), context), group)

@@ -301,7 +301,14 @@ public final class Steps {
   // The controller
 
   public static void topic(Object record) {
-    noted("topic", () -> TOPICS.put(Reader.get(record, "topicId"), (String) Reader.get(record, "name")));
+    noted(
+        "topic",
+        () -> {
+          Object id = Reader.get(record, "topicId");
+          String name = (String) Reader.get(record, "name");
+          TOPICS.put(id, name);
+          if (!name.startsWith("__")) Journal.write(new Line("topic").with("topic", name).with("id", id.toString()));
+        });
   }
 
   private static String subject(Object topicId, Object partition) {
@@ -319,7 +326,7 @@ public final class Steps {
         () -> {
           Object id = Reader.get(record, "topicId");
           String topic = TOPICS.get(id);
-          if (topic != null && watches(topic))
+          if (topic != null && !topic.startsWith("__"))
             Journal.write(new Line("removed").with("topic", topic).with("id", id.toString()));
         });
   }
