@@ -1,6 +1,7 @@
 """Hands the lines of Kafka's group coordinators to the groups that they are about."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from attrs import define, field
 
@@ -20,6 +21,9 @@ class OffsetsPartition:
     written: int = 0
     #: Where the records of the next operation are to be
     end: int = 0
+    #: Where it ended at the first load; and the leader epochs of those whose lines are there
+    first: int = NONE
+    epochs: set[int] = field(factory=set[int])
     #: Operations that wait for the batch before or with them
     pending: list[Line] = field(factory=list[Line])
     #: A load of which lines are still to come
@@ -63,6 +67,7 @@ class KafkaGroups:
             self._refused(line)
             return
         partition = self.partitions.setdefault(line["sp"], OffsetsPartition())
+        partition.epochs |= {line["ce"], line.get("le", line["ce"])}
         match line["ev"]:
             case "groupLoad":
                 partition.load, partition.found = line, {}
@@ -71,6 +76,8 @@ class KafkaGroups:
                 if partition.load is not None and partition.load["node"] == line["node"]:
                     partition.found[line["g"]] = line
                     self._serves(line["sp"], partition)
+            case _ if line["node"] != partition.node and line["ce"] > partition.epoch > NONE:
+                self._end_all(line["sp"], "a coordinator leads again and loads nothing")
             case _ if line["node"] != partition.node or line["ce"] < partition.epoch:
                 if line["ev"] == "groupOp" and line["g"] in self.groups:
                     self.groups[line["g"]].lost("an operation of an earlier coordinator")
@@ -116,6 +123,10 @@ class KafkaGroups:
 
     def _on(self, number: int) -> list[KafkaGroup]:
         return [one for one in self.groups.values() if one.number == number]
+
+    def _end_all(self, number: int, why: str) -> None:
+        for one in self._on(number):
+            one.ended = one.ended or why
 
     # Batches
 
@@ -169,12 +180,15 @@ class KafkaGroups:
         if load is None or len(partition.found) < load["groups"]:
             return
         if load["ce"] >= partition.epoch:
+            partition.first = load["end"] if partition.first == NONE else partition.first
+            if _written_by_others(partition, load):
+                self._end_all(number, "a coordinator that has no agent has written")
             # Killed between the log and the line that tells of it
             while partition.pending and self._is_there(load, partition):
                 self._performed(partition.pending.pop(0), partition.epoch)
             self._drop(partition, "a change that no later coordinator has")
             partition.node, partition.epoch = load["node"], load["ce"]
-            partition.written = partition.end = load["end"]
+            partition.written, partition.end = load["end"], load["lw"]
             for one in self._on(number):
                 name = one.name.removeprefix(_subject("")).partition("#")[0]
                 one.serves(load, partition.found.get(name))
@@ -183,8 +197,18 @@ class KafkaGroups:
         partition.load, partition.found = None, {}
 
     def _is_there(self, load: Line, partition: OffsetsPartition) -> bool:
-        end = partition.pending[0]["off"]
-        return end <= partition.written or is_there(load, end, partition.epoch)
+        end, epochs = partition.pending[0]["off"], range(partition.epoch, load["ce"])
+        return end <= partition.written or any(is_there(load, end, epoch) for epoch in epochs)
+
+
+def _written_by_others(partition: OffsetsPartition, load: Line) -> bool:
+    """True if records that were written since the first load are of nobody who is known."""
+    began = [*load["epochs"], [NONE, load["end"]]]
+    spans = pairwise(began)
+    return any(
+        epoch not in partition.epochs and end > max(start, partition.first)
+        for (epoch, start), (_, end) in spans
+    )
 
 
 def _follows(partition: OffsetsPartition, line: Line) -> None:

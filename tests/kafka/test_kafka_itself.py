@@ -69,6 +69,16 @@ def test_transactions_with_a_killed_coordinator_are_accepted(steps: Path, tmp_pa
     assert {one.subject.ended for one in ids} == {""}
 
 
+def test_groups_with_a_killed_coordinator_are_accepted(steps: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.kafka.grouped", tmp_path / "brokers"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    (one,) = judge(steps, SpecTree()).groups
+    assert one.verdict.accepted, one.verdict.why
+    assert (one.explained, one.subject.ended) == ([], "")
+    taken = {event.action for event in one.trace.events}
+    assert {"Load", "Fence", "Leave", "ChangeTopics", "ComputeTarget", "TakeCommit"} <= taken
+
+
 @pytest.mark.parametrize("name", ["missed-epoch", "late-alter-partition", "equal-partition-epoch"])
 def test_a_finding_is_rejected_and_explained(steps: Path, tmp_path: Path, name: str) -> None:
     example = ROOT / "examples" / f"kafka-{name}"

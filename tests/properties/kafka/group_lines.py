@@ -62,7 +62,7 @@ class GroupLines:
     epochs: list[list[int]] = field(factory=lambda: [[0, 0]])
 
     def __attrs_post_init__(self) -> None:
-        self.line("groupLoad", **self.where, hw=0, end=0, lc=0, epochs=self.epochs, groups=0)
+        self.line("groupLoad", **self.where, hw=0, end=0, lw=0, lc=0, epochs=self.epochs, groups=0)
         if self.version < "4.3":
             self.group_epoch = self.target_epoch = 0
 
@@ -189,8 +189,8 @@ class GroupLines:
         self.node, self.coordinator_epoch = node, self.coordinator_epoch + 1
         began = [self.coordinator_epoch, end]
         self.epochs = [*(one for one in self.epochs if one[1] < end), began]
-        found = {"hw": min(end, self.committed), "end": end, "lc": 0, "epochs": self.epochs}
-        self.line("groupLoad", **self.where, **found, groups=1)
+        found = {"hw": min(end, self.committed), "end": end, "lw": end, "lc": 0}
+        self.line("groupLoad", **self.where, **found, epochs=self.epochs, groups=1)
         now = [one.told(name, self.version >= "4.3") for name, one in self.members.items()]
         targets = [
             {"m": one, "parts": [part(p) for p in parts]} for one, parts in self.target.items()

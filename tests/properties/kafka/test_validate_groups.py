@@ -349,7 +349,21 @@ def has_another_log(lines: GroupLines) -> None:
     lines.lines[-2]["epochs"] = [[0, 0], [2, lines.offset - 1]]
 
 
+def leads_again(lines: GroupLines) -> None:
+    lines.load(2)
+    lines.node, lines.coordinator_epoch = 1, 2
+    lines.takes("a", 0, 1)
+
+
+def was_led_by_a_stranger(lines: GroupLines) -> None:
+    lines.epochs += [[1, lines.offset]]
+    lines.coordinator_epoch, lines.offset = 1, lines.offset + 1
+    lines.load(3)
+
+
 ENDS = [
+    (leads_again, "a coordinator leads again and loads nothing"),
+    (was_led_by_a_stranger, "a coordinator that has no agent has written"),
     (static, "a static member"),
     (of_the_classic_protocol, "a member of the classic protocol"),
     (becomes_classic, "it becomes a classic group"),
@@ -412,6 +426,38 @@ def test_a_recording_ends_where_an_earlier_version_has_other_rules(
     play(lines)
     (one,) = judging.merged(read_lines(lines.write(tmp_path))).groups.all
     assert one.ended == why
+
+
+def answers_beyond_its_log(lines: GroupLines) -> None:
+    lines.line("groupCommitted", **lines.where, off=lines.offset + 1)
+
+
+def leaves_an_operation_out(lines: GroupLines) -> None:
+    lines.offset += 1
+    lines.takes("a", 0, 4)
+
+
+def writes_more_than_it_said(lines: GroupLines) -> None:
+    lines.offset += 1
+    lines.flush()
+
+
+@pytest.mark.parametrize(
+    ("play", "said"),
+    [
+        (answers_beyond_its_log, r"\d+ is committed, and the log ends at \d+"),
+        (leaves_an_operation_out, r"records from \d+ follow those up to \d+"),
+        (writes_more_than_it_said, r"records up to \d+ are written up to \d+"),
+    ],
+)
+def test_lines_that_contradict_each_other_are_refused(
+    tmp_path: Path, play: Callable[[GroupLines], None], said: str
+) -> None:
+    lines = GroupLines()
+    lines.shared()
+    play(lines)
+    with pytest.raises(ContradictingLinesError, match=said):
+        judging.merged(read_lines(lines.write(tmp_path)))
 
 
 def test_a_group_that_is_deleted_and_begins_anew_has_two_traces(tmp_path: Path) -> None:

@@ -366,10 +366,15 @@ final class Advices {
 
   static class GroupFences {
     @Advice.OnMethodEnter
-    static void enter(
+    static boolean enter(
         @Advice.Argument(value = 0, typing = Typing.DYNAMIC) Object group,
         @Advice.Argument(value = 1, typing = Typing.DYNAMIC) Object members) {
-      GroupSteps.fences(group, members);
+      return GroupSteps.fences(group, members);
+    }
+
+    @Advice.OnMethodExit(onThrowable = Throwable.class)
+    static void exit(@Advice.Enter boolean fences, @Advice.Thrown Throwable thrown) {
+      if (fences) GroupSteps.fenced(thrown);
     }
   }
 

@@ -101,9 +101,9 @@ public final class GroupSteps {
         });
   }
 
-  public static void fences(Object group, Object members) {
-    Operation before = NOW.get();
-    if (before != null) return;
+  /** True if this is no part of another operation. */
+  public static boolean fences(Object group, Object members) {
+    if (NOW.get() != null) return false;
     Steps.noted(
         "groupFences",
         () -> {
@@ -112,6 +112,11 @@ public final class GroupSteps {
           for (Object one : Reader.items(members)) now.named.add(Line.quoted((String) Reader.get(one, "memberId")));
           NOW.set(now);
         });
+    return true;
+  }
+
+  public static void fenced(Throwable thrown) {
+    if (thrown != null) NOW.remove();
   }
 
   private static Line asked(Line line, Operation now) {
@@ -438,6 +443,7 @@ public final class GroupSteps {
               at(new Line("groupLoad"), context)
                   .with("hw", log == null ? -1 : Reader.number(log, "highWatermark"))
                   .with("end", log == null ? -1 : Reader.number(log, "logEndOffset"))
+                  .with("lw", Reader.number(coordinator, "lastWrittenOffset"))
                   .with("lc", Reader.number(coordinator, "lastCommittedOffset"))
                   .with("epochs", epochs)
                   .with("groups", those.size()));
