@@ -171,27 +171,25 @@ class KafkaGroup:
 
     def _operation(self, line: Line) -> None:
         before = self.now
-        gone, after = self._after(line)
+        after = self._after(line)
         match line["op"]:
             case "heartbeat" if line["e"] <= LEAVES:
-                self._one_goes("Leave", gone, line["m"], after)
+                self._one_goes("Leave", line["m"], after)
             case "fence" if len(line["members"]) > 1:
                 self._end("several members are removed at once")
             case "fence":
-                self._one_goes("Fence", gone, line["members"][0], after)
-            case "heartbeat" if gone:
-                self._end("a heartbeat removes another member")
+                self._one_goes("Fence", line["members"][0], after)
             case "heartbeat":
                 self._heartbeat(line, after)
             case "commit":
                 self._commit(line, after)
-            case _ if gone or after.members != before.members:
+            case _ if after.members != before.members:
                 self._end("members change by no request of theirs")
             case _:
                 self._other(line, after)
 
-    def _after(self, line: Line) -> tuple[list[str], GroupState]:
-        """The members that are gone, and the group's state after the operation."""
+    def _after(self, line: Line) -> GroupState:
+        """The group's state after the operation."""
         if "ge" not in line:
             raise ContradictingLinesError(f"{line['at']}: an operation of no group")
         numbers, members = self.numbers, dict(self.now.members)
@@ -201,22 +199,18 @@ class KafkaGroup:
             target = {p: owner for p, owner in target.items() if owner != who}
         target.update(numbers.target(line.get("targets", ())))
         target_epoch = numbers.epoch(line["te"])
-        gone = list[str]()
         for one in line.get("now", ()):
             who = numbers.member(one["m"])
             if one["known"]:
                 members[who] = numbers.state(one, members.get(who, UNKNOWN), target_epoch)
-            elif members.pop(who, None) is not None:
-                gone.append(one["m"])
+            else:
+                members.pop(who, None)
         epoch = numbers.epoch(line["ge"])
-        return gone, evolve(
+        return evolve(
             self.now, epoch=epoch, target_epoch=target_epoch, target=target, members=members
         )
 
-    def _one_goes(self, action: str, gone: Sequence[str], who: str, after: GroupState) -> None:
-        if gone != [who]:
-            self._end("others are removed than who goes")
-            return
+    def _one_goes(self, action: str, who: str, after: GroupState) -> None:
         self._changed(after)
         self._leaves(action, {"m": self.numbers.member(who)})
 
@@ -226,10 +220,9 @@ class KafkaGroup:
         self.now = after
 
     def _heartbeat(self, line: Line, after: GroupState) -> None:
-        who, before = self.numbers.member(line["m"]), self.now
-        if who not in after.members:
-            self._end("a heartbeat of nobody who is known is accepted")
-        elif who not in before.members:
+        named = line["m"] or next((one["m"] for one in line.get("now", ())), "")
+        who, before = self.numbers.member(named), self.now
+        if who in after.members and who not in before.members:
             self._joins(line, who, after)
         elif why := self._reconciles_otherwise(line, who, after):
             self._end(why)
@@ -238,7 +231,7 @@ class KafkaGroup:
 
     def _joins(self, line: Line, who: int, after: GroupState) -> None:
         before = self.now
-        if after.epoch == before.epoch and any(one["regex"] for one in line["now"]):
+        if after.epoch == before.epoch and any(one.get("regex") for one in line["now"]):
             self._end("a member joins and no epoch begins, for its expression is not resolved")
             return
         computed = after.target_epoch != before.target_epoch
@@ -271,7 +264,7 @@ class KafkaGroup:
 
     def _reconciles_otherwise(self, line: Line, who: int, after: GroupState) -> str:
         """The reason for which a version reconciles a member otherwise than the spec, or ""."""
-        before, now = self.now.members[who], after.members[who]
+        before, now = self.now.members.get(who, UNKNOWN), after.members.get(who, UNKNOWN)
         target = after.given_to(who)
         if self.version < RECONCILES_ANEW:
             pending = target & before.pending.keys()
@@ -281,7 +274,7 @@ class KafkaGroup:
                 if pending - now.assigned.keys():
                     return "this version does not give back at once what was to be given up"
             return ""
-        mine = [one for one in line.get("now", ()) if one["m"] == line["m"]]
+        mine = [one for one in line.get("now", ()) if one["m"] == line["m"] and one["known"]]
         if now == before or not mine:
             return ""
         names = {number: name for name, number in self.numbers.partitions.items()}

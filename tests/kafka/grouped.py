@@ -41,7 +41,7 @@ def consumer(bootstrap: str, group: str = GROUP) -> Any:
 
 @define
 class Grouped:
-    """What happens, step by step; each step waits until the one before has taken effect."""
+    """The play, step by step; each step waits until the one before has taken effect."""
 
     brokers: Mapping[int, Node]
     stack: ExitStack
