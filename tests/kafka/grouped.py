@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ class Grouped:
         """The leader of the partition that the group is on."""
         number = partition_for(GROUP, OFFSETS_PARTITIONS)
         for node in self.brokers.values():
-            if node.process is not None and node.process.poll() is None:
+            with suppress(OSError):
                 found = partitions(node.port, OFFSETS_TOPIC)
                 if number in found:
                     return found[number].leader
