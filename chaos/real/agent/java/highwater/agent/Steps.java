@@ -386,6 +386,7 @@ public final class Steps {
     Object cluster = Reader.get(manager, "clusterControl");
     List<Object> active = new ArrayList<>();
     Object registration = Reader.call(manager, "getPartition", topicId, partition);
+    if (registration == null) return; // its topic was deleted
     for (Object broker : Reader.items(Reader.get(registration, "replicas")))
       if ((Boolean) Reader.call(cluster, "isActive", broker)) active.add(broker);
     Journal.write(
