@@ -139,6 +139,21 @@ class Grouped:
         self.balanced(6)
         self.leaves(self.members[0])
 
+    def commit_of_another(self) -> None:
+        """A member commits in a partition that the other one has."""
+        self.create(2)
+        first, second = self.joins(), self.joins()
+
+        def one_each() -> bool:
+            self.poll()
+            return all(len(one.assignment()) == 1 for one in self.members)
+
+        until("one partition each", PATIENCE_S, one_each)
+        (theirs,) = second.assignment()
+        first.commit(offsets=[TopicPartition(TOPIC, theirs.partition, 1)], asynchronous=False)
+        self.leaves(second)
+        self.leaves(first)
+
     def grow(self, size: int) -> None:
         """More partitions."""
         self.admin.create_partitions([NewPartitions(TOPIC, size)])[TOPIC].result(PATIENCE_S)
@@ -188,14 +203,14 @@ class Grouped:
         until("offsets are set", PATIENCE_S, done)
 
 
-def played(folder: Path, jars: Path | None = None) -> None:
-    """Play it on three brokers of this folder."""
+def played(play: str, folder: Path, jars: Path | None = None) -> None:
+    """Play all of it, or the method of this name, on three brokers of this folder."""
     with ExitStack() as stack:
         nodes = laid_out(folder, class_path(jars))
         for node in nodes.values():
             node.settings += SETTINGS
         brokers = stack.enter_context(started(nodes))
-        Grouped(brokers, stack).play()
+        getattr(Grouped(brokers, stack), play)()
 
 
 def member(bootstrap: str) -> None:
@@ -214,4 +229,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "member":
         member(sys.argv[2])
     else:
-        played(*map(Path, sys.argv[1:]))
+        played(sys.argv[1], *map(Path, sys.argv[2:]))

@@ -70,13 +70,23 @@ def test_transactions_with_a_killed_coordinator_are_accepted(steps: Path, tmp_pa
 
 
 def test_groups_with_a_killed_coordinator_are_accepted(steps: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.kafka.grouped", tmp_path / "brokers"]
+    command = [sys.executable, "-m", "tests.kafka.grouped", "play", tmp_path / "brokers"]
     subprocess.run(command, cwd=ROOT, check=True)
     (one,) = judge(steps, SpecTree()).groups
     assert one.verdict.accepted, one.verdict.why
     assert (one.explained, one.subject.ended) == ([], "")
     taken = {event.action for event in one.trace.events}
     assert {"Load", "Fence", "Leave", "ChangeTopics", "ComputeTarget", "TakeCommit"} <= taken
+
+
+def test_a_commit_in_the_partition_of_another_is_explained(steps: Path, tmp_path: Path) -> None:
+    play = ("tests.kafka.grouped", "commit_of_another", tmp_path / "brokers")
+    subprocess.run([sys.executable, "-m", *play], cwd=ROOT, check=True)
+    (one,) = judge(steps, SpecTree()).groups
+    assert one.verdict.accepted, one.verdict.why
+    assert [found.known.name for found in one.explained] == ["commit-of-another"]
+    assert one.broken is not None
+    assert one.broken.promise == "OnlyHoldersCommit"
 
 
 @pytest.mark.parametrize("name", ["missed-epoch", "late-alter-partition", "equal-partition-epoch"])

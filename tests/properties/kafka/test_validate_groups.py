@@ -39,6 +39,16 @@ def test_a_run_with_a_killed_coordinator_and_a_zombie_is_accepted() -> None:
     assert min(taken["TakeCommit"], taken["ComputeTarget"], taken["Heartbeat"]) >= 5
 
 
+@pytest.mark.java
+def test_a_commit_in_the_partition_of_another_is_rejected_at_its_step_and_hurts() -> None:
+    (one,) = judge(RUNS / "commit-of-another", SpecTree()).groups
+    found = [(each.known.name, each.verdict.event) for each in one.explained]
+    assert found == [("commit-of-another", 20)]
+    assert one.verdict.accepted
+    assert one.broken is not None
+    assert one.broken.promise == "OnlyHoldersCommit"
+
+
 # Lines that nobody played
 
 
