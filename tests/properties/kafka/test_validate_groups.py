@@ -92,12 +92,13 @@ def given_up(lines: GroupLines) -> None:
     lines.append(records=0, **lines.asks("b", lines.members["b"].epoch, None))
     lines.offset = before
     lines.line("groupReverted", **lines.where, off=before)
-    lines.takes("a", 0, 2)
+    lines.takes("b", 1, 2)
     lines.load(2)
 
 
 def killed_before_it_told(lines: GroupLines) -> None:
     """A batch is in the log of the next one, though no line of its writer says so."""
+    lines.takes("a", 0, 5)
     epoch = lines.members["a"].epoch
     lines.append(op="commit", m="a", e=epoch, **offset(0, 7))
     lines.offsets[0] = 7
@@ -106,6 +107,7 @@ def killed_before_it_told(lines: GroupLines) -> None:
 
 def killed_before_it_wrote(lines: GroupLines) -> None:
     """A batch is in nobody's log."""
+    lines.takes("a", 0, 5)
     epoch = lines.members["a"].epoch
     lines.append(op="commit", m="a", e=epoch, **offset(0, 7))
     lines.load(2, lines.offset - 1)
