@@ -6,7 +6,7 @@ The spec counts from 1 where Kafka counts from 0, and its replica 1 is the first
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -99,6 +99,8 @@ class KafkaPartition:
     inferred: Counter[str] = field(factory=Counter[str])
     #: Of a topic that was made again: brokers whose lines are still those of its earlier life
     earlier: set[int] = field(factory=set[int])
+    #: The first start with a log that is shorter than it was: its disk is another one
+    loss: TracePlace | None = None
     #: Why the recording of the partition ends here, "" if it does not
     ended: str = ""
     now_ms: int = 0
@@ -110,6 +112,11 @@ class KafkaPartition:
         """The numbers' meanings."""
         named = (f"{number} is broker {broker}" for broker, number in self.numbers.items())
         return f"replica {', '.join(named)}"
+
+    def before_loss(self) -> int | None:
+        """The number of steps before a replica has lost a part of its log; None if none has."""
+        known = [step for step in self.trace.steps if step.action or step.otherwise]
+        return None if self.loss is None else known.index(self.loss)
 
     def happens_at(self, time_ns: int) -> None:
         """Set the time of the steps that follow, by the clock of the lines."""
@@ -216,6 +223,7 @@ class KafkaPartition:
             if line["end"]:
                 self.ended = "its log is older than the recording"
             return
+        lost = line["end"] < one.end
         self._infer(who, line["end"] - one.end)
         one.loaded = one.process
         one.high_watermark, one.end, one.up, one.leads = line["hw"], line["end"], False, False
@@ -223,6 +231,8 @@ class KafkaPartition:
         params = {"r": self.numbers[who], "checkpoint": line["hw"], "kept": line["end"]}
         left = self._left(who, "highWatermark", "isr", "partitionEpoch")
         self._add("Restart", params, **left)
+        if lost and self.loss is None:
+            self.loss = self.trace.steps[-1]
 
     def _infer(self, who: int, more: int) -> None:
         """A process was killed after an append, before the line of it."""
@@ -304,18 +314,28 @@ class KafkaPartition:
             self.inferred["a high watermark that moved before a fetch was heard"] += 1
         one.high_watermark = line["hw"]
         left = self._left(who, "highWatermark")
-        action = "WaitToJoin" if self._waits(who, line) else "AdvanceHighWatermark"
+        below = self._below_isr(who, line)
+        waits = below and line["hw"] in self._outside(who)
+        action = "WaitToJoin" if waits else "AdvanceHighWatermark"
         self._add(action, {"l": self.numbers[who]}, **left)
-        one.moves = [*one.moves[1 - _MOVES_BACK :], (line["hw"], steps[-1])]
+        place = steps[-1]
+        since = line["end"] - line["hw"]
+        if below and not waits and all(step.action == "Write" for step in steps[-1 - since : -1]):
+            steps.insert(len(steps) - 1 - since, steps.pop())
+            self.inferred["a high watermark that was computed before another write"] += 1
+        one.moves = [*one.moves[1 - _MOVES_BACK :], (line["hw"], place)]
         one.early = bool(one.unheard)
 
-    def _waits(self, who: int, line: Line) -> bool:
-        """True if it is the end of a follower that is not in the ISR, and that nobody asked in."""
-        one, mark = self.replicas[who], line["hw"]
-        maximal = {who, *one.isr, *one.wanted}
-        in_isr = [one.ends.get(broker, NOBODY) for broker in maximal - {who}]
-        others = [end for broker, end in one.ends.items() if broker not in maximal]
-        return mark < min(in_isr, default=line["end"]) and mark < line["end"] and mark in others
+    def _below_isr(self, who: int, line: Line) -> bool:
+        """True if it is below the ends of all in the maximal ISR."""
+        one = self.replicas[who]
+        others = {*one.isr, *one.wanted} - {who}
+        return line["hw"] < min([line["end"], *(one.ends.get(broker, NOBODY) for broker in others)])
+
+    def _outside(self, who: int) -> Collection[int]:
+        """The ends of followers that are not in the ISR, and that nobody has asked in."""
+        one = self.replicas[who]
+        return {end for broker, end in one.ends.items() if broker not in one.isr | one.wanted}
 
     def _truncated(self, who: int, line: Line) -> None:
         one = self.replicas[who]

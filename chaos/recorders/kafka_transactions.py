@@ -290,8 +290,10 @@ class KafkaTransactionalId(TransactionModel):
 
     def _is_again(self, line: Line) -> bool:
         """True for the same completion once more: Kafka writes it until it is committed."""
-        before = self.pending.line if self.pending is not None else {}
-        same = all(before.get(name) == line[name] for name in ("node", "ce", *_COMPARED))
+        if self.pending is None:
+            return False
+        before = self.pending.line
+        same = all(before[name] == line[name] for name in ("node", "ce", *_COMPARED))
         return same and kind(line) in ("CompleteCommit", "CompleteAbort")
 
     def _takes_effect(self, line: Line) -> None:

@@ -174,10 +174,17 @@ def _judge(judged: Sequence[JudgedSubject], tree: SpecTree) -> None:
     deviating = [one for one in judged if one.explained]
     for spec, promises in PROMISES.items():
         those = [one for one in deviating if one.trace.spec == spec]
-        kept = validate_all([one.verdict.trace for one in those], tree, promises)
+        kept = validate_all([_promised(one) for one in those], tree, promises)
         for one, verdict in zip(those, kept, strict=True):
             if verdict.promise:
                 one.broken = verdict
+
+
+def _promised(one: JudgedSubject) -> Trace:
+    """The steps that must keep the promises: no promise survives the loss of a log."""
+    trace, subject = one.verdict.trace, one.subject
+    until = subject.before_loss() if isinstance(subject, KafkaPartition) else None
+    return evolve(trace, events=trace.events[:until])
 
 
 def _goes_on(one: JudgedSubject, known: Sequence[Known], tree: SpecTree) -> bool:

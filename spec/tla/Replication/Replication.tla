@@ -140,6 +140,7 @@ AlterPartition(l, e) ==
     /\ UNCHANGED <<up, late, seen>>
     /\ A!AlterPartition(l)
     /\ \A a \in replies' \ replies : a.to.partitionEpoch = e
+    /\ \E a \in replies' : a.to.leader = l /\ a.to.epoch = state.epoch /\ a.to.partitionEpoch = e
     /\ leaderAndIsr' = IF Dropped = "inForce" THEN leaderAndIsr
                        ELSE [leaderAndIsr EXCEPT ![T!Current].isr = state'.isr]
     /\ decisions' = decisions \cup {state'}

@@ -135,6 +135,18 @@ def test_a_killed_process_is_the_one_that_counts_until_the_next_has_loaded_its_l
     assert actions == ["Write", "Write", "FetchLost", "Restart", "LateFetch"]
 
 
+@pytest.mark.parametrize(("kept", "before"), [(2, None), (1, 3)])
+def test_promises_are_asked_up_to_the_loss_of_a_log(kept: int, before: int | None) -> None:
+    recorder = led()
+    taken(recorder, 1, "read", p="t-0", hw=0, end=2, **READ)
+    taken(recorder, 1, "start", counts=True)
+    taken(recorder, 1, "loaded", p="t-0", hw=0, end=kept)
+    (one,) = recorder.all
+    actions = [event.action for event in one.trace.events("x")]
+    assert actions == ["Write", "Write", "FetchLost", "Restart"]
+    assert one.before_loss() == before
+
+
 @pytest.mark.parametrize("beside", ["heard", "write", "read"])
 def test_a_high_watermark_that_moves_before_a_fetch_is_heard_moves_on_when_it_is(
     beside: str,
@@ -178,3 +190,19 @@ def test_a_high_watermark_waits_for_a_follower_that_is_not_asked_in(
     assert [*one.trace.events("x")][-1].action == (
         "WaitToJoin" if waits else "AdvanceHighWatermark"
     )
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_high_watermark_may_be_computed_before_another_write(beside: bool) -> None:
+    """Two threads write while nobody else is in the ISR: the first one's mark comes last."""
+    recorder = led()
+    alone: dict[str, Any] = {"epoch": 0, "pe": 1, "isr": [1], "lead": 1}
+    taken(recorder, 1, "leader", p="t-0", hw=0, end=2, pending=False, was=False, **alone)
+    written(recorder, 2, 3)
+    if beside:
+        taken(recorder, 1, "read", p="t-0", hw=0, end=3, **READ)
+    taken(recorder, 1, "hw", p="t-0", old=0, hw=2, end=3)
+    (one,) = recorder.all
+    actions = [event.action for event in one.trace.events("x")]
+    moves = ["Write", "FetchLost"] if beside else []
+    assert actions[3:] == [*moves, "AdvanceHighWatermark", *["Write"] * (not beside)]
