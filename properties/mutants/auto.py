@@ -38,6 +38,7 @@ BY_NAME = {
         *("tests/wire/test_telemetry.py", "tests/wire/test_features.py"),
         *("tests/wire/test_quotas.py", "tests/wire/test_changes_of_many.py"),
         *("tests/wire/test_config_resources.py", "tests/wire/test_generated.py"),
+        "tests/refimpl/edge/test_log_directories.py",
     ),
     "refimpl.edge.server": (
         *("tests/refimpl/edge/test_connections.py", "tests/refimpl/edge/test_failing.py"),

@@ -14,7 +14,7 @@ def handle(call: Call) -> Handling:
     wanted = [
         (
             TopicPartition(topic.topic, one.partition),
-            getattr(one, "current_leader_epoch", -1),
+            one.current_leader_epoch,
             one.leader_epoch,
         )
         for topic in call.request.topics

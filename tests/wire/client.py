@@ -27,7 +27,7 @@ class Client(AbstractContextManager["Client"]):
     """One connection; a request waits for its answer."""
 
     connection: socket.socket
-    client_id: str = "script"
+    client_id: str | None = "script"
     _sent: int = field(default=0, init=False)
 
     @classmethod
@@ -49,8 +49,9 @@ class Client(AbstractContextManager["Client"]):
         """The answer to a request, as mappings, sequences, numbers and texts."""
         self._sent += 1
         key, flexible = API_KEYS[api], is_flexible(API_KEYS[api], version)
-        name = self.client_id.encode()
-        head = struct.pack(">hhih", key, version, self._sent, len(name)) + name
+        name = (self.client_id or "").encode()
+        length = -1 if self.client_id is None else len(name)
+        head = struct.pack(">hhih", key, version, self._sent, length) + name
         body = head + b"\0" * flexible + write_request(key, version, values)
         self.connection.sendall(struct.pack(">i", len(body)) + body)
         (size,) = struct.unpack(">i", self._read(4))

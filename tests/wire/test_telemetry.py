@@ -112,6 +112,14 @@ def test_a_push_is_handed_on_with_who_it_is_from(cluster: BlockingCluster, taken
     assert len(pushed.client_instance_id) == 22
 
 
+def test_a_client_without_an_id_has_an_empty_one(cluster: BlockingCluster, taken: Taken) -> None:
+    with connect(cluster) as client:
+        client.client_id = None
+        assert push(client, subscribe(client)) == "NONE"
+    (pushed,) = taken.until(1)
+    assert pushed.client_id == ""
+
+
 def test_what_the_plug_in_refuses_its_client_hears(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -228,3 +228,25 @@ def test_one_that_is_named_twice_changes_no_answer(question: Question, ask: Ask)
         assert {one["partitions"]["error_code"] for one in twice} == {"INVALID_REQUEST"}
     else:
         assert twice in (first, first * 2)
+
+
+def test_an_error_of_a_group_is_each_partitions_in_a_version_that_has_no_other() -> None:
+    topics = [{"name": "t", "partition_indexes": [0, 2]}, {"name": "u", "partition_indexes": [1]}]
+    error = "NOT_COORDINATOR"
+    with BlockingCluster(brokers=2) as cluster:
+        first, second = (int(one.rpartition(":")[2]) for one in cluster.bootstrap.split(","))
+        with Client.connect(first) as one, Client.connect(second) as two:
+            while (found := one.ask("FindCoordinator", 3, {"key": "g", "key_type": 0}))[
+                "error_code"
+            ] in NOT_YET:
+                pass
+            other = two if found["port"] == first else one
+            old, new = (
+                other.ask("OffsetFetch", version, {"group_id": "g", "topics": topics})
+                for version in (1, 2)
+            )
+    assert [
+        [(one["partition_index"], one["error_code"]) for one in topic["partitions"]]
+        for topic in old["topics"]
+    ] == [[(0, error), (2, error)], [(1, error)]]
+    assert (new["error_code"], new["topics"]) == (error, [])
