@@ -253,15 +253,18 @@ class KafkaTransactionalId(TransactionModel):
 
     def _end_answered(self, asked: Asked, line: Line) -> None:
         instance = self._instance(self._named(asked.line))
-        if instance is None or instance.phase != "in":
+        commits = asked.line["commit"]
+        # The answer to its first request was lost with the coordinator.
+        again = instance is not None and instance.phase == ("commit" if commits else "abort")
+        if instance is None or not (again or instance.phase == "in"):
             self.no_step[f"an end that was told before is told {line['error']}"] += 1
             return
-        if not self._finishes(instance, asked.line["commit"]):
+        if not again and not self._finishes(instance, commits):
             self.no_step["the end of a transaction without a record"] += 1
         elif line["error"] == "NONE":
-            again = self._add("EndAgain", i=instance.number)
-            self._told(instance, self.memory.at, again)
-            self._is_given(line, again, instance.number)
+            place = self._add("EndAgain", i=instance.number)
+            self._told(instance, self.memory.at, place)
+            self._is_given(line, place, instance.number)
         else:
             instance.phase = "fenced"
             self._add("EndRefused", i=instance.number)

@@ -162,6 +162,15 @@ def kept(lines: CoordinatorLines) -> None:
     lines.complete()
 
 
+def kept_and_asked_again(lines: CoordinatorLines) -> None:
+    """The client did not get the answer of the first one, and asks the next for its end."""
+    asked = lines.epoch
+    kept(lines)
+    number = lines.ask("end", asked, commit=True)
+    lines.answer(number, epoch=lines.epoch if lines.version == 2 else -1)
+    lines.transaction()
+
+
 def deleted(lines: CoordinatorLines) -> None:
     """The markers of a topic that was deleted are left out."""
     lines.add()
@@ -173,7 +182,10 @@ def deleted(lines: CoordinatorLines) -> None:
 
 ALLOWED = [
     f"{play.__name__}-{version}"
-    for play in (moved, asked_once_more, given_up, written_again, lost, kept, deleted)
+    for play in (
+        *(moved, asked_once_more, given_up, written_again),
+        *(lost, kept, kept_and_asked_again, deleted),
+    )
     for version in (1, 2)
     if (play, version) != (asked_once_more, 1)  # its ends give no epoch
 ]
@@ -283,7 +295,8 @@ REJECTED = [
     ("loads_another_state", "Failover"),
 ]
 PLAYED = (
-    *(moved, asked_once_more, given_up, written_again, lost, kept, deleted),
+    *(moved, asked_once_more, given_up, written_again),
+    *(lost, kept, kept_and_asked_again, deleted),
     *(revives, acts_early, drops_markers, aborts_for_a_zombie),
     *(answers_before_it_is_committed, changes_twice, forgets_the_id),
     *(
