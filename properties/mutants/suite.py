@@ -90,6 +90,10 @@ class _Loop:
     answers: list[Any] = field(factory=list[Any])
     error: BaseException | None = None
 
+    def pytest_configure(self, config: "pytest.Config") -> None:
+        """Some tests bear a mark of xdist, which is left out."""
+        config.addinivalue_line("markers", "xdist_group(name): runs in one process with its like")
+
     def pytest_runtestloop(self, session: "pytest.Session") -> bool:
         if session.testsfailed:
             return False  # something cannot be imported

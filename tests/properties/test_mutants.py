@@ -497,6 +497,21 @@ def test_the_tests_that_run_a_function_find_its_mutants(own_cache: Path) -> None
     assert row[:3] == ["tests", "2", "2"]
 
 
+def test_tests_that_bear_a_mark_of_xdist_are_collected_without_it(tmp_path: Path) -> None:
+    """In a process of its own: pytest runs here already."""
+    marked = tmp_path / "test_marked.py"
+    mark = '@pytest.mark.xdist_group("one")'
+    marked.write_text(f"import pytest\n\n\n{mark}\ndef test_nothing() -> None: ...\n")
+    collect = (
+        "from properties.mutants import suite;"
+        "suite._runners = lambda items: {};"  # nobody asks which functions they call
+        f"assert suite.with_suite([{str(marked)!r}], lambda tests: len(tests.items)) == 1"
+    )
+    command = [sys.executable, "-c", collect]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_survivor_is_told_by_file_and_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
