@@ -13,6 +13,7 @@ from tests.traces.evidence import Removal
 from tests.traces.judging import judged_lines
 from tests.traces.needs import Looked, looked
 from tests.traces.small import Call, Lines, record, trace
+from tests.traces.stories import story
 from traces.checks.catalogue import CHECKS
 from traces.ingest.ingesting import ingest
 from traces.ingest.locations import Locations
@@ -185,3 +186,29 @@ def test_the_search_leaves_out_what_concerns_all() -> None:
     trace_ = dense_trace(1)
     before = looked(trace_)
     assert scope_search.touched(before, trace_, Removal("hash", "all")) is None
+
+
+@pytest.mark.parametrize(
+    ("untold", "verdict"), [("records.id", VIOLATED), ("records", NOT_CHECKED)]
+)
+def test_who_does_not_tell_its_records_may_have_processed_them_in_any_partition(
+    untold: str, verdict: str
+) -> None:
+    """So no finding of another partition has to stay, and the search takes no records away."""
+    told = trace(
+        *story(
+            """
+        p0 send 1@0; p0 send 2@0(partition=1); c0 assigned partitions=["t:0","t:1"] OF
+        c0 committed partitions=["t:0","t:1"] offsets={} OF; c0 poll 1@0 2@0(partition=1) group=g
+        c0 process 2@0(partition=1) group=g; c0 commit offsets=1 OF; STARTS
+        scan 1@0 end=1; scan list_offsets query=earliest offsets={"t:1":0}
+        scan 2@0(partition=1) partitions=["t:1"] offsets={"t:1":1} isolation=read_uncommitted
+        """,
+            OF="group=g generation=1",
+        )
+    )
+    told[1]["topics"]["t"]["partitions"] = 2
+    removal = Removal(untold, "c0#0 3")
+    assert looked(told).verdict(CHECKS["G8"]).verdict == VIOLATED
+    assert looked(removal(told)).verdict(CHECKS["G8"]).verdict == verdict
+    assert (removal in set(scope_search.narrow_removals(told))) == (untold != "records")
