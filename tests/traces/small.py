@@ -27,7 +27,7 @@ def trace(*calls: Call, **settings: Any) -> tuple[Lines, dict[str, Any]]:
         times = {"invoked_ns": 10 * n, "returned_ns": 10 * n + 5}
         mine.append(line | times | fields)
     for process, mine in lines.items():
-        last = max(line.get("returned_ns", 0) for line in mine) + 1000
+        last = max(line.get("returned_ns") or 0 for line in mine) + 1000
         end = {"process": process, "seq": len(mine), "op": "close", "outcome": "ok"}
         mine.append(end | {"invoked_ns": last, "returned_ns": last + 1})
     whole = meta()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.traces.judging import judged, judged_lines
 from tests.traces.small import Lines, trace
-from tests.traces.stories import story
+from tests.traces.stories import stories, story
 from tests.traces.test_second_checker import disagreements, witnesses
 from traces.second_checker import from_lines, read
 from traces.verdicts.judged import Judged
@@ -217,3 +217,13 @@ def test_a_reader_has_not_skipped_what_the_log_had_lost(policy: str, tmp_path: P
         "L4": VIOLATED,
         "C1": HOLDS,
     }
+
+
+POSITIONS = stories("positions")
+
+
+@pytest.mark.parametrize("title", POSITIONS)
+def test_a_position_goes_back_for_a_cause(title: str, tmp_path: Path) -> None:
+    id, verdict = POSITIONS[title].words
+    found = reported(tmp_path, *trace(*POSITIONS[title].calls))[id]
+    assert found.verdict == verdict, found.reason
