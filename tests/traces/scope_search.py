@@ -40,7 +40,7 @@ Scope = tuple[str, int, int]
 # order calls were made.
 SHARED = {"txn", "transactional_id", "invoked_ns", "returned_ns"}
 # Where a call belongs: who does not tell which records it processed may have processed any.
-PLACE = {"records", "topic", "partition", "partitions", "offsets", "group", "instance"}
+LOCATION = {"records", "topic", "partition", "partitions", "offsets", "group", "instance"}
 LINKED = {"T6", "A1"}  # look at several partitions together
 
 
@@ -114,7 +114,7 @@ def narrow_removals(trace: Trace) -> Iterator[Removal]:
     """Fields of one line each, and of all lines of one process."""
     for field, having in bearing(trace[0]).items():
         own = field.removeprefix("records.")
-        if own in SHARED | PLACE:
+        if own in SHARED | LOCATION:
             continue
         yield from (Removal(field, at(line)) for line in having)
         yield from (Removal(field, p) for p in sorted({line["process"] for line in having}))

@@ -195,7 +195,7 @@ def test_who_does_not_tell_its_records_may_have_processed_them_in_any_partition(
     untold: str, verdict: str
 ) -> None:
     """So no finding of another partition has to stay, and the search takes no records away."""
-    told = trace(
+    reported = trace(
         *story(
             """
         p0 send 1@0; p0 send 2@0(partition=1); c0 assigned partitions=["t:0","t:1"] OF
@@ -207,8 +207,8 @@ def test_who_does_not_tell_its_records_may_have_processed_them_in_any_partition(
             OF="group=g generation=1",
         )
     )
-    told[1]["topics"]["t"]["partitions"] = 2
+    reported[1]["topics"]["t"]["partitions"] = 2
     removal = Removal(untold, "c0#0 3")
-    assert looked(told).verdict(CHECKS["G8"]).verdict == VIOLATED
-    assert looked(removal(told)).verdict(CHECKS["G8"]).verdict == verdict
-    assert (removal in set(scope_search.narrow_removals(told))) == (untold != "records")
+    assert looked(reported).verdict(CHECKS["G8"]).verdict == VIOLATED
+    assert looked(removal(reported)).verdict(CHECKS["G8"]).verdict == verdict
+    assert (removal in set(scope_search.narrow_removals(reported))) == (untold != "records")

@@ -142,7 +142,7 @@ def test_a_search_without_checks_finds_records_of_a_deleted_topic() -> None:
     lines, meta = two_lives()
     assert broken_somewhere(from_lines(lines, meta), "A1") is None
     scan = lines["scan#0"][0]
-    scan["records"].append({"topic": "m", "partition": 0, "offset": 2, "id": 2})
+    scan["records"].append({"topic": "t", "partition": 0, "offset": 2, "id": 2})
     assert broken_somewhere(from_lines(lines, meta), "A1") is not None
 
 

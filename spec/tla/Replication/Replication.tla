@@ -117,11 +117,11 @@ WaitToJoin(l) ==
     /\ "waits" \in AsKafka
     /\ A!Leads(l)
     /\ \E f \in Replicas \ A!Maximal(l) :
-        LET new == ends[l][f]
-        IN  /\ new > highWatermark[l] /\ new < Len(log[l])
-            /\ \A g \in A!Maximal(l) \ {l} : new < ends[l][g]
-            /\ highWatermark' = [highWatermark EXCEPT ![l] = new]
-            /\ committed' = IF new > Len(committed) THEN Take(log[l], new) ELSE committed
+        /\ ends[l][f] > highWatermark[l]
+        /\ ends[l][f] < Len(log[l])
+        /\ \A g \in A!Maximal(l) \ {l} : ends[l][f] < ends[l][g]
+        /\ highWatermark' = [highWatermark EXCEPT ![l] = ends[l][f]]
+        /\ committed' = IF ends[l][f] > Len(committed) THEN Take(log[l], ends[l][f]) ELSE committed
     /\ LogsStay /\ UNCHANGED <<log, ends, epoch, incarnation, leaders, state, brokers, dialogue>>
 ShrinkIsr(l, f) == LogsStay /\ A!ShrinkIsr(l, f)
 ShrinkIsrBySeveral(l, those) == LogsStay /\ A!ShrinkIsrBySeveral(l, those)
