@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from attrs import define, field
 
+from tests.properties.kafka.agent_files import write_files
+
 ID, PRODUCER = "app", 7
-NODES = (1, 2, 3)
 
 
 @define
@@ -141,12 +141,4 @@ class CoordinatorLines:
 
 def write(folder: Path, plays: Sequence[CoordinatorLines]) -> Path:
     """The files of the nodes of a run with these ids, one after the other."""
-    start = {"ev": "start", "format": 1, "kafka": "4.3.1", "boot": "b"}
-    every = [{**start, "node": node} for node in NODES]
-    every += [line for play in plays for line in play.lines]
-    timed = [{**line, "t": number * 1_000_000} for number, line in enumerate(every)]
-    for node in NODES:
-        mine = [line for line in timed if line["node"] == node]
-        texts = [orjson.dumps({**line, "n": n}) for n, line in enumerate(mine)]
-        (folder / f"node-{node}.steps.ndjson").write_bytes(b"\n".join(texts))
-    return folder
+    return write_files(folder, [line for play in plays for line in play.lines])

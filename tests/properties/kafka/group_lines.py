@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from attrs import define, evolve, field
 
-NODES = (1, 2, 3)
+from tests.properties.kafka.agent_files import write_files
+
 TOPIC_ID = "id-of-orders"
 
 
@@ -58,7 +58,7 @@ class GroupLines:
     members: dict[str, MemberLine] = field(factory=dict[str, MemberLine])
     target: dict[str, tuple[int, ...]] = field(factory=dict[str, "tuple[int, ...]"])
     offsets: dict[int, int] = field(factory=dict[int, int])
-    #: Where each leader epoch begins in the log
+    #: Each leader epoch, and the offset at which it begins in the log
     epochs: list[list[int]] = field(factory=lambda: [[0, 0]])
 
     def __attrs_post_init__(self) -> None:
@@ -222,14 +222,6 @@ class GroupLines:
 
 def write(folder: Path, plays: Sequence[GroupLines]) -> Path:
     """The files of the nodes of a run with these groups, one after the other."""
-    version = plays[0].version
-    start = {"ev": "start", "format": 1, "kafka": version, "boot": "b"}
-    every: list[dict[str, Any]] = [{**start, "node": node} for node in NODES]
-    every.append({"ev": "topic", "node": 1, "topic": "orders", "id": TOPIC_ID})
-    every += [line for play in plays for line in play.lines]
-    timed = [{**line, "t": number * 1_000_000} for number, line in enumerate(every)]
-    for node in NODES:
-        mine = [line for line in timed if line["node"] == node]
-        texts = [orjson.dumps({**line, "n": n}) for n, line in enumerate(mine)]
-        (folder / f"node-{node}.steps.ndjson").write_bytes(b"\n".join(texts))
-    return folder
+    topic = {"ev": "topic", "node": 1, "topic": "orders", "id": TOPIC_ID}
+    lines = [topic, *(line for play in plays for line in play.lines)]
+    return write_files(folder, lines, plays[0].version)

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from chaos.recorders.kafka_lines import AgentLinesError, Recorded, read_lines
+from chaos.recorders.kafka_lines import AgentLinesError, read_lines
+from chaos.recorders.kafka_recorder import KafkaRecorder
 from chaos.recorders.kafka_steps import ContradictingLinesError
 from properties.kafka import judged as judging
 from properties.kafka.judged import JudgedSubject, judge
 from properties.tla.specs import SpecTree
-from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import Trace
+from tests.properties.kafka.agent_files import noticed
 from tests.properties.kafka.group_lines import TOPIC_ID, GroupLines, MemberLine, write
 
 RUNS = Path(__file__).with_name("runs")
@@ -603,13 +604,9 @@ def altered(lines: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, A
     yield from each("offset", told, of_line("committed", lambda old: [[old[0][0], 99], *old[1:]]))
 
 
-def as_traces(lines: list[dict[str, Any]], number: int) -> list[Trace] | None:
-    """The traces of altered lines, None if they contradict."""
-    try:
-        groups = judging.merged(Recorded(deepcopy(lines))).groups.all
-    except (AgentLinesError, ContradictingLinesError):
-        return None
-    traces = list(judging.traces(groups, f"altered-{number}", RUNS))
+def as_traces(run: KafkaRecorder, name: str) -> list[Trace]:
+    """The traces of altered lines, under one set of constants."""
+    traces = list(judging.traces(run.groups.all, name, RUNS))
     for one in traces:
         one.constants = {**(one.constants or {}), "MaxEpoch": 1_000}
     return traces
@@ -618,17 +615,8 @@ def as_traces(lines: list[dict[str, Any]], number: int) -> list[Trace] | None:
 @pytest.mark.java
 def test_an_alteration_of_one_line_is_noticed() -> None:
     lines = read_lines(RUNS / "groups").lines
-    cases = [("as it is", lines), *altered(lines)]
-    traces = [as_traces(changed, i) for i, (_, changed) in enumerate(cases)]
-    verdicts = iter(validate_all([one for those in traces for one in those or ()]))
-    noticed, all_of = Counter[str](), Counter[str]()
-    for (what, _), those in zip(cases, traces, strict=True):
-        all_of[what] += 1
-        accepted = [next(verdicts).accepted for _ in those or ()]
-        noticed[what] += those is None or not all(accepted)
-    assert noticed.pop("as it is", 0) == 0
-    del all_of["as it is"]
+    found, all_of = noticed(lines, altered(lines), as_traces)
     # What a member owns matters only while it has to give something up; nobody else owns nothing.
     del all_of["owned"], all_of["target"]
-    assert min(noticed.pop("owned"), noticed.pop("target")) >= 2
-    assert all_of == noticed, all_of - noticed
+    assert min(found.pop("owned"), found.pop("target")) >= 2
+    assert all_of == found, all_of - found

@@ -12,8 +12,8 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from chaos.recorders.kafka_lines import AgentLinesError, Recorded, read_lines
-from chaos.recorders.kafka_steps import ContradictingLinesError
+from chaos.recorders.kafka_lines import AgentLinesError, read_lines
+from chaos.recorders.kafka_recorder import KafkaRecorder
 from chaos.recording import REPLICATION
 from properties.kafka import judged as judging
 from properties.kafka.known import read_known
@@ -21,6 +21,7 @@ from properties.tla.specs import SpecTree
 from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import Trace, TraceEvent
 from properties.tla.validate_command import validate
+from tests.properties.kafka.agent_files import noticed
 
 RUNS = Path(__file__).with_name("runs")
 DOCS = Path(__file__).parents[3] / "docs"
@@ -210,27 +211,17 @@ def altered(lines: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, A
             yield kind, [*lines[:i], changed, *lines[i + 1 :]]
 
 
-def as_trace(lines: list[dict[str, Any]], number: int) -> Trace | None:
-    """The trace of altered lines, None if they contradict each other."""
-    try:
-        recorder = judging.merged(Recorded(deepcopy(lines)))
-    except (AgentLinesError, ContradictingLinesError):
-        return None
-    (one,) = recorder.all
-    return next(judging.traces([one], f"altered-{number}", RUNS))
+def as_trace(run: KafkaRecorder, name: str) -> list[Trace]:
+    """The trace of altered lines."""
+    (one,) = run.all
+    return list(judging.traces([one], name, RUNS))
 
 
 @pytest.mark.java
 def test_an_alteration_of_one_line_is_noticed() -> None:
     lines = read_lines(RUNS / "accepted").lines
-    cases = list(altered(lines))
-    traces = [as_trace(changed, i) for i, (_, changed) in enumerate(cases)]
-    verdicts = iter(validate_all([one for one in traces if one is not None]))
-    noticed, all_of = Counter[str](), Counter[str]()
-    for (kind, _), one in zip(cases, traces, strict=True):
-        all_of[kind] += 1
-        noticed[kind] += one is None or not next(verdicts).accepted
+    found, all_of = noticed(lines, altered(lines), as_trace)
     for kind in ("high watermark", "leader epoch", "partition epoch", "fetched"):
-        assert noticed[kind] == all_of[kind], kind
+        assert found[kind] == all_of[kind], kind
     # After the last write, or the last leader, nothing contradicts another one.
-    assert noticed.total() >= 0.9 * all_of.total(), (all_of, noticed)
+    assert found.total() >= 0.9 * all_of.total(), (all_of, found)

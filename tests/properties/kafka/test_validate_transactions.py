@@ -3,21 +3,21 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chaos.recorders import kafka_transactions
-from chaos.recorders.kafka_lines import AgentLinesError, Recorded, read_lines
+from chaos.recorders.kafka_lines import read_lines
+from chaos.recorders.kafka_recorder import KafkaRecorder
 from chaos.recorders.kafka_states import NO_IDENTITY, Identity, Numbers, kind
 from chaos.recorders.kafka_steps import ContradictingLinesError
 from properties.kafka import judged as judging
 from properties.kafka.judged import JudgedRun, JudgedSubject, judge
 from properties.tla.specs import SpecTree
-from properties.tla.tracecheck import validate_all
 from properties.tla.tracefile import Trace
+from tests.properties.kafka.agent_files import noticed
 from tests.properties.kafka.coordinator_lines import ID, CoordinatorLines, write
 
 RUNS = Path(__file__).with_name("runs")
@@ -473,15 +473,11 @@ def altered(lines: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, A
                 yield f"{event}.{name}", [*lines[:i], changed, *lines[i + 1 :]]
 
 
-def as_traces(lines: list[dict[str, Any]], number: int) -> list[Trace] | None:
-    """The traces of altered lines under one set of constants, None if they contradict."""
-    try:
-        ids = judging.merged(Recorded(deepcopy(lines))).coordinators.all
-    except (AgentLinesError, ContradictingLinesError):
-        return None
-    for one in ids:
+def as_traces(run: KafkaRecorder, name: str) -> list[Trace]:
+    """The traces of altered lines, under one set of constants."""
+    for one in run.coordinators.all:
         one.settle(SIZES["Producers"])
-    traces = list(judging.traces(ids, f"altered-{number}", RUNS))
+    traces = list(judging.traces(run.coordinators.all, name, RUNS))
     for one in traces:
         one.constants = {**(one.constants or {}), **SIZES, "KeepLastEpoch": False}
     return traces
@@ -490,18 +486,10 @@ def as_traces(lines: list[dict[str, Any]], number: int) -> list[Trace] | None:
 @pytest.mark.java
 def test_an_alteration_of_one_line_is_noticed() -> None:
     lines = read_lines(RUNS / "transactions").lines
-    cases = [("as it is", lines), *altered(lines)]
-    traces = [as_traces(changed, i) for i, (_, changed) in enumerate(cases)]
-    verdicts = iter(validate_all([one for those in traces for one in those or ()]))
-    noticed, all_of = Counter[str](), Counter[str]()
-    for (what, _), those in zip(cases, traces, strict=True):
-        all_of[what] += 1
-        accepted = [next(verdicts).accepted for _ in those or ()]
-        noticed[what] += those is None or not all(accepted)
-    assert noticed.pop("as it is", 0) == 0
+    found, all_of = noticed(lines, altered(lines), as_traces)
     records = [f"{event}.{name}" for event in ("txnAppend", "txnState") for name in ("pe", "pid")]
     for what in (*records, "txnState.state", "txnLoaded.pe", "txnMarker.part", "txnMarker.skip"):
         # The run ends between the last record and its effect.
-        assert noticed[what] >= all_of[what] - what.startswith("txnAppend") > 0, what
+        assert found[what] >= all_of[what] - what.startswith("txnAppend") > 0, what
     # The answer to AddPartitionsToTxn changes nothing in the spec.
-    assert noticed.total() >= 0.9 * all_of.total(), all_of - noticed
+    assert found.total() >= 0.9 * all_of.total(), all_of - found
