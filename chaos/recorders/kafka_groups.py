@@ -19,9 +19,9 @@ class OffsetsPartition:
     node: int = NONE
     epoch: int = NONE
     written: int = 0
-    #: Where the records of the next operation are to be
+    #: The offset of the next operation's first record
     end: int = 0
-    #: Where it ended at the first load; and the leader epochs of those whose lines are there
+    #: Its end at the first load; and the leader epochs of those whose lines are there
     first: int = NONE
     epochs: set[int] = field(factory=set[int])
     #: Operations that wait for the batch before or with them

@@ -62,6 +62,11 @@ class KafkaReplica:
     def __attrs_post_init__(self) -> None:
         self.first = self.loaded = self.process
 
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """The ISR, and the members that the leader has asked in (KIP-497)."""
+        return self.isr | self.wanted
+
 
 @define(eq=False)
 class Decision:
@@ -115,8 +120,7 @@ class KafkaPartition:
 
     def before_loss(self) -> int | None:
         """The number of steps before a replica has lost a part of its log; None if none has."""
-        known = [step for step in self.trace.steps if step.action or step.otherwise]
-        return None if self.loss is None else known.index(self.loss)
+        return None if self.loss is None else self.trace.known.index(self.loss)
 
     def happens_at(self, time_ns: int) -> None:
         """Set the time of the steps that follow, by the clock of the lines."""
@@ -329,13 +333,13 @@ class KafkaPartition:
     def _below_isr(self, who: int, line: Line) -> bool:
         """True if it is below the ends of all in the maximal ISR."""
         one = self.replicas[who]
-        others = {*one.isr, *one.wanted} - {who}
+        others = one.maximal_isr - {who}
         return line["hw"] < min([line["end"], *(one.ends.get(broker, NOBODY) for broker in others)])
 
     def _outside(self, who: int) -> Collection[int]:
         """The ends of followers that are not in the ISR, and that nobody has asked in."""
         one = self.replicas[who]
-        return {end for broker, end in one.ends.items() if broker not in one.isr | one.wanted}
+        return {end for broker, end in one.ends.items() if broker not in one.maximal_isr}
 
     def _truncated(self, who: int, line: Line) -> None:
         one = self.replicas[who]

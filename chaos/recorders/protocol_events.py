@@ -43,6 +43,11 @@ class SubjectTrace:
     #: Nothing follows: the spec has no words for what has happened
     over: bool = False
 
+    @property
+    def known(self) -> list[TracePlace]:
+        """The steps that are events: not those of which nothing came."""
+        return [step for step in self.steps if step.action or step.otherwise]
+
     def add(self, at_ms: int, action: str, params: Mapping[str, Json], **changes: Any) -> None:
         """A step that is over."""
         if self.over:
@@ -59,8 +64,7 @@ class SubjectTrace:
     def events(self, run: str) -> Iterator[Event]:
         """The steps as events, each with the new values of its changed variables."""
         now = {name: _copy(value) for name, value in self.initial.items()}
-        known = (step for step in self.steps if step.action or step.otherwise)
-        for seq, step in enumerate(known):
+        for seq, step in enumerate(self.known):
             action = step.action or step.otherwise or ""
             for name, change in step.changes.items():
                 if isinstance(change, tuple):
