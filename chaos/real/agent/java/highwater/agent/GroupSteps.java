@@ -51,7 +51,7 @@ public final class GroupSteps {
 
   // Requests and timers
 
-  /** The operation before; those that the heartbeat of a group comes to are this one's. */
+  /** A heartbeat begins, to which all that follows on this thread belongs; false for another method of that name. */
   public static boolean asks(Object[] arguments) {
     if (arguments.length != 2) return false;
     Steps.noted(
